@@ -87,7 +87,7 @@ def test_answers_other_than_the_defaults(machine: SetupBox) -> None:
         answer(dialog, "must be windows such as", "sat 22:00-06:00")
         answer(dialog, "Within", "soon")
         answer(dialog, "must be a duration", "0s")
-        answer(dialog, "must be at least 1 s long", "60d")
+        answer(dialog, "must be at least 1d long", "60d")
         answer(dialog, "server", "none")
         answer(dialog, "phone", "none")
         answer(dialog, "page", "everywhere")
@@ -491,6 +491,16 @@ def test_folders_recorded_before_are_the_default(lone: SetupBox) -> None:
 
     config = tomllib.loads(lone.config.read_text(encoding="utf-8"))
     assert ["/srv/data/part1"] == [root["path"] for root in config["root"]]
+
+
+def test_answers_that_can_not_work_are_refused(lone: SetupBox) -> None:
+    """Before anything is tested or written."""
+    for option, answer_given, reason in (
+        ("--verify-every", "1s", "at least 1 day"),
+        ("--mail-to", "no", "neither an address"),
+    ):
+        assert reason in lone.run("--yes", "--no-test", option, answer_given, expect=2).stderr
+    assert not lone.config.exists()
 
 
 def test_configured_disk_that_is_absent_stays(machine: SetupBox) -> None:

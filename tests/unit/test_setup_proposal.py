@@ -13,7 +13,8 @@ from integrity.config.sample import write_config
 from integrity.errors import ConfigError
 from integrity.files.mounts import Mount
 from integrity.jobs.setup.data_folders import find_data_folders
-from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_settings
+from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_settings, require_recipient
+from integrity.jobs.setup.passwords import find_password_source
 from integrity.jobs.setup.proposal import (
     Answers,
     drop_nested,
@@ -191,3 +192,23 @@ def test_way_of_mail_is_written_down() -> None:
         make_mail_settings(Mail(), ("a@x",), "", way).transport for way in ways
     ]
     assert Mail() == make_mail_settings(Mail(), (), "", NO_WAY)
+
+
+def test_recipient_is_an_address_or_a_user() -> None:
+    """A mail server takes what it can deliver to nobody, too."""
+    for good in ("me@example.org", "root"):
+        require_recipient(good)
+    with pytest.raises(ConfigError, match="neither an address"):
+        require_recipient("no")
+
+
+def test_password_of_a_repository_is_named_in_the_configuration() -> None:
+    """The service has none of the variables that the setup has; a password itself is never written."""
+    assert (b"/root/pw", "") == find_password_source("restic:/mnt/r", {"RESTIC_PASSWORD_FILE": "/root/pw"})
+    assert (b"", "pass r") == find_password_source("restic:/mnt/r", {"RESTIC_PASSWORD_COMMAND": "pass r"})
+    assert (b"", "cat pw") == find_password_source("borg:/mnt/b", {"BORG_PASSCOMMAND": "cat pw"})
+    assert (b"", "") == find_password_source("borg:/mnt/b", {"RESTIC_PASSWORD": "s3cret"})
+    assert (b"", "") == find_password_source("/mnt/b", {"RESTIC_PASSWORD": "s3cret"})
+    for url, name in (("restic:/r", "HOME"), ("restic:/r", "RESTIC_PASSWORD"), ("borg:b", "BORG_PASSPHRASE")):
+        with pytest.raises(ConfigError, match="would not have its password"):
+            find_password_source(url, {name: "s3cret"})

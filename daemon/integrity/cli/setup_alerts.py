@@ -22,7 +22,7 @@ from integrity.cli.signals import stop_on_signals
 from integrity.config import Alerts, Config
 from integrity.errors import AppError, ChannelError, ConfigError, printable
 from integrity.extras import how_to_install
-from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_settings
+from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_settings, require_recipient
 from integrity.views import setup as views
 
 if TYPE_CHECKING:
@@ -184,6 +184,8 @@ class AlertQuestions:
 
     def _ask_recipients(self, ways: MailWays, server: str, to: tuple[str, ...]) -> TestedMail:
         before = self._base.mail
+        if to != (NONE,):
+            _require_addresses(to)
         if not ways.is_open and not server and to != (NONE,) and self._asker.asks:
             server = self._ask_server(ways, before)
         mail, password = make_mail_settings(before, (), server, ways), ""
@@ -209,16 +211,8 @@ class AlertQuestions:
         return self._asker.ask("Through which server can mails be sent?", NONE, parse, explanation)
 
     def _ask_addresses(self, ways: MailWays, mail: Mail) -> tuple[str, ...]:
-        from integrity.alerts.mail import address_of
-
         def parse(text: str) -> tuple[str, ...]:
-            names = tuple(parse_names(text))
-            try:
-                for name in names:
-                    address_of(name)
-            except ChannelError as error:
-                raise ConfigError(str(error).removeprefix("[mail] ")) from error
-            return names or (NONE,)
+            return _require_addresses(tuple(parse_names(text))) or (NONE,)
 
         own = mail.user if "@" in mail.user else ways.local_name if ways.is_open else NONE
         default = ", ".join(self._base.mail.to) or own
@@ -297,6 +291,18 @@ class AlertQuestions:
         for name, error in results:
             self._tell_step(SelfTestStep(Stage.ALERT, error is None, error or "accepted a test message", name))
         return next((f"{name}: {error}" for name, error in results if error is not None), "")
+
+
+def _require_addresses(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return recipients; raise ConfigError for one that nobody can have."""
+    from integrity.alerts.mail import address_of
+
+    try:
+        for name in names:
+            require_recipient(address_of(name))
+    except ChannelError as error:
+        raise ConfigError(str(error).removeprefix("[mail] ")) from error
+    return names
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from integrity.config.parsers import duration, parse_copy_url
 from integrity.config.times import read_windows
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.jobs.setup.look import MachineView, look_around
+from integrity.jobs.setup.passwords import find_password_source
 from integrity.jobs.setup.proposal import (
     Answers,
     drop_nested,
@@ -257,6 +258,10 @@ class SetupQuestions:
             raise ConfigError(f"{show_path(place)}: the place of a backup {error}") from error
         if (problem := find_copy_problem(place) or find_name_problem(place)) is not None:
             raise ConfigError(f"{show_path(place)}: {problem}")
+        try:
+            find_password_source(url)
+        except ConfigError as error:
+            raise ConfigError(f"{show_path(place)}: {error}") from error
         return of, url
 
     def _ask_original(self, place: bytes, roots: Sequence[bytes]) -> bytes:
@@ -290,10 +295,12 @@ class SetupQuestions:
         proposed = max(propose_days((load for load, _ in loads), windows) * _DAY_S, before)
         if self._given.verify_every_s is not None:
             proposed = self._given.verify_every_s
+            if proposed < _DAY_S:
+                raise ConfigError("--verify-every: must be at least 1 day: files are verified once a day")
         lines = [views.describe_workload(load, paths, windows, proposed) for load, paths in loads]
         if self._given.verify_every_s is not None or not self._asker.asks:
             for line in lines:
                 self._output.say(wrap(line))
             return proposed
         question = "Within which time should every file be verified?"
-        return self._asker.ask(question, spell_duration(proposed), duration(1), lines)
+        return self._asker.ask(question, spell_duration(proposed), duration(_DAY_S), lines)

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import NamedTuple, NoReturn
 
 from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
-from integrity.config.units import parse_duration, parse_size
+from integrity.config.units import parse_duration, parse_size, spell_duration
 
 _PATIENCE_S = 3.0
 _MOST_LINKS = 40
@@ -141,7 +141,7 @@ def duration(lowest_s: int) -> Callable[[object], int]:
         if not isinstance(value, str):
             refuse('a duration with a unit such as "90s", "5h" or "10d"', value)
         seconds = parse_duration(value)
-        return seconds if seconds >= lowest_s else refuse(f"at least {lowest_s} s long", value)
+        return seconds if seconds >= lowest_s else refuse(f"at least {spell_duration(lowest_s)} long", value)
 
     return parse
 

@@ -161,7 +161,12 @@ class Repository(ABC):
 
     def failed(self, reason: str) -> CopyUnreachable:
         """Return the error that the repository can't be read; see ``ReadingProgram``."""
-        return CopyUnreachable(f"{self.shown}: {self.hide(reason)}; see what {self.name} says of it: {self.suggest()}")
+        lacks_password = not (self.options.password_file or self.options.password_command)
+        is_refused = lacks_password and re.search("passw|passphrase", reason, re.IGNORECASE)
+        advice = "; name its password_file or password_command in its [[copy]]" if is_refused else ""
+        return CopyUnreachable(
+            f"{self.shown}: {self.hide(reason)}{advice}; see what {self.name} says of it: {self.suggest()}"
+        )
 
     def hide(self, reason: str) -> str:
         """Return a message of the program as one line, without passwords."""

@@ -12,7 +12,7 @@ import re
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pwd import getpwuid
+from pwd import getpwnam, getpwuid
 from urllib.parse import unquote, urlsplit
 
 from integrity.alerts import sendmail
@@ -117,6 +117,23 @@ def parse_server(url: str, before: Mail) -> Mail:
         tls=_TLS[parts.scheme],
         user=unquote(parts.username or ""),
     )
+
+
+def require_recipient(address: str) -> None:
+    """
+    Require that somebody can have this address.
+
+    Raises:
+        ConfigError: it has no host, and is no user of this machine.
+    """
+    if "@" in address or _find_alias(address):
+        return
+    try:
+        getpwnam(address)
+    except KeyError as error:
+        raise ConfigError(
+            f'"{address}" is neither an address (name@host) nor a user of this machine; to get no mail: none'
+        ) from error
 
 
 def find_user_name() -> str:

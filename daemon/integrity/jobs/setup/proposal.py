@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, replace
 from integrity import program
 from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, RootSettings, Web
 from integrity.errors import ConfigError, show_path
+from integrity.jobs.setup.passwords import find_password_source
 from integrity.jobs.targets import is_inside
 from integrity.model import Policy
 
@@ -171,7 +172,8 @@ def _make_copies(base: Config, wanted: Sequence[tuple[bytes, str]]) -> Iterable[
             continue
         name = make_copy_name(os.fsencode(url.rpartition(":")[2]), taken)
         taken.add(name)
-        yield ConfiguredCopy(name=name, of=of, url=url, behind_s=_BEHIND_S)
+        source = find_password_source(url)
+        yield ConfiguredCopy(name=name, of=of, url=url, behind_s=_BEHIND_S, **source._asdict())
 
 
 def _lies_on_mount(path: bytes, root: bytes, mount_points: Sequence[bytes]) -> bool:
