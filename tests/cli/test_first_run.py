@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import Completed, complete, make_command, make_environment
+from support.cli import Box, Completed, complete, make_command, make_environment
 from support.machine import need_root
 from support.privileges import NOBODY, let_in
 
@@ -88,3 +88,21 @@ def test_scrub_without_path_makes_no_catalog(home: Path) -> None:
 
     assert (2, 4) == (done.code, other.code)
     assert not (home / ".local/state/integrity/catalog.db").exists()
+
+
+@pytest.mark.files(10)
+def test_scrub_of_configured_folders_records_and_verifies(integrity: Box, root: Path) -> None:
+    """As with a folder that is named it is enough by itself; one by cron begins nothing anew."""
+    integrity.configure(f'[[root]]\npath = "{root}"\n')
+
+    assert "no catalog" in integrity.run("scrub", "--due", expect=4).stderr
+    assert 10 == integrity.summary("scrub", expect=0)["files_verified"]
+
+
+@pytest.mark.files(10)
+def test_folders_one_in_the_other_make_no_catalog(integrity: Box, root: Path) -> None:
+    """What is refused leaves nothing behind."""
+    inner = next(path for path in root.iterdir() if path.is_dir())
+
+    assert "name only one of the two" in integrity.run("scan", root, inner, expect=2).stderr
+    assert not integrity.catalog.exists()

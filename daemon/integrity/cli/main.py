@@ -267,17 +267,25 @@ def _run(arguments: list[str], session: Session) -> int:
         return session.fail("interrupted; what was done is kept", ExitCode.INTERRUPTED)
     except (BrokenPipeError, OutputError):
         raise
-    except Exception as error:  # noqa: BLE001 - the top: a bug is one line for the user, not a page
+    except Exception as error:
         if isinstance(error, OSError) and error.filename is None and _is_folder_lost():
             return session.fail(_LOST_FOLDER.format(error.strerror), ExitCode.USAGE)
-        if isinstance(error, OSError):
-            close_streams()  # click prints help itself: what it could not write still waits, and fails again here
+        if isinstance(error, OSError) and _is_of_echo(error):
+            raise OutputError(error) from error
         if session.output.verbosity:
             import traceback
 
             traceback.print_exc()
         text = f"this is a bug in integrity: {type(error).__name__}: {error}; run again with -v to see where"
         return session.fail(text, ExitCode.INCOMPLETE)
+
+
+def _is_of_echo(error: OSError) -> bool:
+    """Return whether click could not print: it writes help itself."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code is click.echo.__code__
 
 
 def _is_folder_lost() -> bool:

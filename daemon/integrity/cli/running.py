@@ -60,7 +60,9 @@ def do_request(session: Session, request: JobRequest, *, waits: bool) -> ExitCod
             return queue(session, daemon, request)
         if daemon is not None:
             return hand_over(session, daemon, request)
-    records = request.job is not Job.SCRUB or (bool(request.paths) and request.scrub.scan_first)
+    scrub = request.scrub
+    # One by cron, whose catalog is gone, must not begin anew in silence.
+    records = request.job is not Job.SCRUB or (scrub.scan_first and (bool(request.paths) or not scrub.due))
     opened = session.open_for_job(request.paths, records=records)
     return run_job(session, opened, lambda context: run_request(context, request), threads=request.jobs)
 

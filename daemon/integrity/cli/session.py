@@ -223,10 +223,13 @@ def _say_missing(path: bytes, backups: Sequence[bytes]) -> str:
 
 def _require_folders(paths: Sequence[bytes]) -> None:
     """Refuse what can't become a root before a catalog is made for it."""
+    from integrity.jobs.targets import refuse_nested
+
     for path in paths:
         if not os.path.isdir(path):
             what = "is a file; name the folder that it lies in" if os.path.exists(path) else "there is no such folder"
             raise ConfigError(f"{show_path(path)}: {what}")
+    refuse_nested(paths)
 
 
 def _require_any_folder(configured: Sequence[bytes]) -> None:

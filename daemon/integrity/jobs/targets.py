@@ -91,7 +91,7 @@ def find_targets(
     if named and not may_add:
         _refuse_new([path for path, match in matches if isinstance(match, RootIdentity)])
     _refuse_unknown(catalog, [(path, match) for path, match in matches if isinstance(match, Target)])
-    _refuse_nested([identity_path for identity_path, match in matches if isinstance(match, RootIdentity)])
+    refuse_nested([identity_path for identity_path, match in matches if isinstance(match, RootIdentity)])
     targets: list[Target] = []
     for path, match in matches:
         target = _add(catalog, path, match, now) if isinstance(match, RootIdentity) else match
@@ -226,8 +226,9 @@ def find_enclosing(path: bytes, folders: Collection[bytes]) -> bytes | None:
     return path
 
 
-def _refuse_nested(paths: Sequence[bytes]) -> None:
+def refuse_nested(paths: Sequence[bytes]) -> None:
+    """Raise ConfigError if one of several new folders lies in another."""
     for outer in paths:
         for inner in paths:
-            if inner.startswith(outer.rstrip(b"/") + b"/"):
+            if inner != outer and inner.startswith(outer.rstrip(b"/") + b"/"):
                 raise ConfigError(f"{show_path(outer)}: contains {show_path(inner)}; name only one of the two")
