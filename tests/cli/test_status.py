@@ -121,11 +121,11 @@ def test_service_that_was_killed_is_missed_in_the_verdict(integrity: Box, root: 
         if arguments:
             integrity.run(*arguments, root, expect=0)
         status = integrity.run("status", expect=3).stdout
-        assert status.startswith("The service that checked here crashed or was killed after 20")
+        assert status.startswith("The service that checked here crashed, was killed, or lost power after 20")
         assert ": nothing is checked by itself.\n  - " in status
         assert " daemon\n" in status
     nagios = integrity.run("status", "--nagios", expect=1).stdout
-    assert nagios.startswith("INTEGRITY WARNING: The service that checked here crashed or was killed after 20")
+    assert nagios.startswith("INTEGRITY WARNING: The service that checked here crashed, was killed, or lost power")
     assert "\nintegrity_service_missing 1.0\n" in integrity.run("status", "--prometheus", expect=0).stdout
     service = integrity.get_object("service", "status")
     assert (False, True, True) == tuple(service[name] for name in ("is_running", "is_missing", "has_crashed"))

@@ -29,7 +29,7 @@ TABLE = (
     (ExitCode.OK, "everything was checked, and nothing is wrong"),
     (ExitCode.PROBLEM, "an integrity problem: damaged, missing, or unexpectedly changed files"),
     (ExitCode.USAGE, "usage or configuration error; nothing was done"),
-    (ExitCode.INCOMPLETE, "something could not be checked: unreadable files, missing disks, overdue checks"),
+    (ExitCode.INCOMPLETE, "something could not be checked: unreadable files, missing disks, a dead service"),
     (ExitCode.CATALOG, "the catalog is missing, damaged, locked, or of another version"),
     (ExitCode.INTERRUPTED, "interrupted; finished work is kept"),
 )

@@ -267,7 +267,7 @@ def _run(arguments: list[str], session: Session) -> int:
         return session.fail("interrupted; what was done is kept", ExitCode.INTERRUPTED)
     except (BrokenPipeError, OutputError):
         raise
-    except Exception as error:
+    except Exception as error:  # the top: a bug is one line for the user, not a page
         if isinstance(error, OSError) and error.filename is None and _is_folder_lost():
             return session.fail(_LOST_FOLDER.format(error.strerror), ExitCode.USAGE)
         if isinstance(error, OSError) and _is_of_echo(error):

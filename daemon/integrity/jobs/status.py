@@ -139,7 +139,7 @@ class Status(NamedTuple):
 
     @property
     def lasting_failures(self) -> tuple[ChannelState, ...]:
-        """The channels that have failed for more than an hour, or will not work by themselves."""
+        """The channels that have failed for more than an hour, or whose failure will not pass by itself."""
         return tuple(
             one
             for one in self.alerts.channels
@@ -191,8 +191,9 @@ def find_status(
     unscanned = [root.path for root in config.own_roots if root.path not in paths_known and not paths]
     lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
     full_folder = find_full_folder(catalog.path)
-    of_all = (alerts, now, tuple(worst), hub, full_folder, unreachable)
-    return Status(roots, tuple(unscanned), copies, tuple(lost), *of_all)
+    return Status(
+        roots, tuple(unscanned), copies, tuple(lost), alerts, now, tuple(worst), hub, full_folder, unreachable
+    )
 
 
 def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:

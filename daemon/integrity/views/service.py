@@ -85,7 +85,7 @@ def ask_service(daemon: DaemonClient | None, catalog: bytes, patience_s: float) 
 def _describe_end(unit: StoppedUnit | None, past: PastService | None) -> str:
     when = "" if past is None else local_time(past.seen_at)
     if past is not None and past.has_crashed:
-        return f"The service that checked here crashed or was killed after {when}"
+        return f"The service that checked here crashed, was killed, or lost power after {when}"
     if unit is not None and unit.failed:
         return "The service is installed, but it failed"
     return f"The service that checked here was stopped {when}" if past else "The service is installed, but stopped"
