@@ -6,6 +6,7 @@ import errno
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from integrity.catalog.connection import Catalog
 from integrity.cli.session import Session
+from integrity.errors import CatalogExists
 from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
@@ -235,7 +237,8 @@ def test_catalog_that_another_program_made_a_moment_ago_is_used(tmp_path: Path) 
 
     class Folders(list[bytes]):
         def __iter__(self) -> Iterator[bytes]:
-            Catalog.create(place).close()
+            with suppress(CatalogExists):
+                Catalog.create(place).close()
             return super().__iter__()
 
     with Session(catalog_option=place).open_for_job(Folders([bytes(tmp_path)])) as catalog:
