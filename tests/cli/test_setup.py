@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support import AnyPath
+from support.archives import Restic
 from support.dialog import CTRL_C, CTRL_D, Dialog
 from support.loopfs import LoopFS
 from support.servers import WebSink
@@ -395,6 +396,30 @@ def test_backup_disk_in_a_watched_folder(ext4: LoopFS, tmp_path: Path) -> None:
     config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
     assert [{"path": "/srv/data", "policy": "mutable"}] == config["root"]
     assert [("/srv/data", "/srv/data/backup")] == [(copy["of"], copy["url"]) for copy in config["copy"]]
+
+
+def test_repository_of_backups_is_proposed(lone: SetupBox, tmp_path: Path) -> None:
+    """It is asked where its password is; without anybody to ask it is only shown, and can be named."""
+    archive = Restic(tmp_path)
+    lone.disks["/mnt/usb"] = archive.place
+    with lone.talk("--no-test") as dialog:
+        press_enter(dialog, 1)
+        shown = answer(dialog, "Which backups should be compared with your files?")
+        assert "restic:/mnt/usb, a repository of backups" in shown
+        assert "[2]" in shown + dialog.text
+        answer(dialog, "Which file has the password of restic:/mnt/usb?", "/no/such/file")
+        answer(dialog, "there is no such file", str(archive.password_file))
+        press_enter(dialog, 5)
+        answer(dialog, "Write it?", "y")
+        assert 0 == dialog.finish(), dialog.text
+
+    (copy,) = tomllib.loads(lone.config.read_text(encoding="utf-8"))["copy"]
+    expected = {"of": "/srv/data", "url": "restic:/mnt/usb", "password_file": str(archive.password_file)}
+    assert expected == {key: copy[key] for key in expected}
+
+    lone.config.unlink()
+    assert "a repository of restic" in lone.run("--yes", "--no-test").stdout
+    assert "copy" not in tomllib.loads(lone.config.read_text(encoding="utf-8"))
 
 
 def test_hundred_mounts(ext4: LoopFS, tmp_path: Path) -> None:

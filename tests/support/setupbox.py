@@ -66,7 +66,7 @@ class SetupBox:
 
     def __init__(self, home: Path, disks: Mapping[AnyPath, AnyPath]) -> None:
         self.box = Box(home)
-        self.disks = disks
+        self.disks = dict(disks)
         self.environment = self.box.environment
         self.config = home / "etc/integrity.toml"
         self.scratch = home / "scratch"

@@ -17,6 +17,7 @@ from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_s
 from integrity.jobs.setup.passwords import find_password_source
 from integrity.jobs.setup.proposal import (
     Answers,
+    BackupAnswer,
     drop_nested,
     find_copy_problem,
     find_name_problem,
@@ -45,7 +46,7 @@ def test_disk_in_a_root_becomes_part_of_it() -> None:
     config = answer(
         b"/srv",
         b"/srv/data",
-        copies=((b"/srv/data", "/srv/back[up]"),),
+        copies=(BackupAnswer(b"/srv/data", "/srv/back[up]"),),
         mount_points=(b"/srv", b"/srv/data", b"/srv/back[up]"),
     )
     (root,) = config.roots
@@ -55,7 +56,7 @@ def test_disk_in_a_root_becomes_part_of_it() -> None:
 
 def test_backup_on_the_same_disk_is_left_out() -> None:
     """A folder of the root that holds its backup is not watched as if it were data."""
-    config = answer(b"/srv", copies=((b"/srv/data", "/srv/backup"),), mount_points=(b"/srv",))
+    config = answer(b"/srv", copies=(BackupAnswer(b"/srv/data", "/srv/backup"),), mount_points=(b"/srv",))
 
     assert ("/backup/",) == config.roots[0].exclude
 
@@ -70,7 +71,8 @@ def test_other_settings_stay() -> None:
     root = ConfiguredRoot(path=b"/srv/a", exclude=("*.tmp",), policy=Policy.GROWING)
     copy = ConfiguredCopy(name="mine", of=b"/srv/a", url="/mnt/a")
     base = replace(Config(), roots=(root,), copies=(copy,), alerts=replace(Config().alerts, all_clear=False))
-    config = answer(b"/srv/a", b"/srv/b", base=base, copies=((b"/srv/a", "/mnt/a"), (b"/srv/b", "/mnt/b")))
+    copies = (BackupAnswer(b"/srv/a", "/mnt/a"), BackupAnswer(b"/srv/b", "/mnt/b"))
+    config = answer(b"/srv/a", b"/srv/b", base=base, copies=copies)
 
     assert (("*.tmp",), Policy.GROWING) == (config.roots[0].exclude, config.roots[0].policy)
     assert [copy, ("b", "/mnt/b")] == [config.copies[0], (config.copies[1].name, config.copies[1].url)]

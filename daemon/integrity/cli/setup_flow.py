@@ -19,11 +19,12 @@ from integrity.cli.setup_questions import NONE, Asker, parse_names, parse_paths,
 from integrity.config import Config, spell_duration
 from integrity.config.parsers import duration, parse_copy_url
 from integrity.config.times import read_windows
-from integrity.errors import CatalogError, ConfigError, show_path
+from integrity.errors import CatalogError, ConfigError, printable, show_path
 from integrity.jobs.setup.look import MachineView, look_around
-from integrity.jobs.setup.passwords import find_password_source
+from integrity.jobs.setup.passwords import PasswordSource, find_password_source, has_password
 from integrity.jobs.setup.proposal import (
     Answers,
+    BackupAnswer,
     drop_nested,
     find_copy_problem,
     find_name_problem,
@@ -224,31 +225,36 @@ class SetupQuestions:
             question, spell_paths(archives, listed), lambda text: check(parse_paths(text, listed)), explanation
         )
 
-    def _ask_copies(self, view: MachineView, roots: Sequence[bytes]) -> list[tuple[bytes, str]]:
+    def _ask_copies(self, view: MachineView, roots: Sequence[bytes]) -> list[BackupAnswer]:
         if self._given.copies:
             return [self._parse_copy(os.path.realpath(of), place, roots) for of, place in self._given.copies]
         likely = view.propose_copies(roots)
         if self._given.has_no_copies or not (likely or self._asker.asks):
             return []
         listed = [folder.path for folder in view.folders]
-        default = spell_paths(list(dict.fromkeys(copy.holder for copy in likely)), listed)
+        repositories = view.list_repositories() if self._asker.asks else {}
+        holders = dict.fromkeys([*(copy.holder for copy in likely), *repositories])
+        default = spell_paths(list(holders), listed)
         explanation = [f"{show_path(copy.path)}, of {show_path(copy.of)}" for copy in likely]
+        explanation += [f"{printable(url)}, a repository of backups" for url in repositories.values()]
         explanation += [
-            "Numbers, paths, URLs (ssh://, s3://, rclone:), or none. They are read once a week, never changed."
+            "Numbers, paths, URLs (ssh://, s3://, rclone:, restic:, borg:), or none. They are read once a week, never"
+            " changed."
         ]
 
         def parse(text: str) -> list[bytes]:
-            return [place for name in parse_names(text) for place in self._parse_place(name, listed)]
+            places = [place for name in parse_names(text) for place in self._parse_place(name, listed)]
+            return [os.fsencode(repositories.get(place, os.fsdecode(place))) for place in places]
 
         places = self._asker.ask("Which backups should be compared with your files?", default, parse, explanation)
-        found = [(copy.of, os.fsdecode(copy.path)) for copy in likely if copy.holder in places]
+        found = [BackupAnswer(copy.of, os.fsdecode(copy.path)) for copy in likely if copy.holder in places]
         others = [place for place in places if not any(copy.holder == place for copy in likely)]
         return found + [self._parse_copy(self._ask_original(place, roots), place, roots) for place in others]
 
     def _parse_place(self, name: str, listed: Sequence[bytes]) -> list[bytes]:
         return [os.fsencode(name)] if ":" in name else parse_paths(name, listed)
 
-    def _parse_copy(self, of: bytes, place: bytes, roots: Sequence[bytes]) -> tuple[bytes, str]:
+    def _parse_copy(self, of: bytes, place: bytes, roots: Sequence[bytes]) -> BackupAnswer:
         """Check what was given as a copy, and return it as the configuration has it."""
         if not any(is_inside(of, root.rstrip(b"/")) for root in roots):
             raise ConfigError(f"{show_path(of)}: lies in none of the folders to watch, so it can't be compared")
@@ -258,11 +264,27 @@ class SetupQuestions:
             raise ConfigError(f"{show_path(place)}: the place of a backup {error}") from error
         if (problem := find_copy_problem(place) or find_name_problem(place)) is not None:
             raise ConfigError(f"{show_path(place)}: {problem}")
+        return BackupAnswer(of, url, self._ask_password(url))
+
+    def _ask_password(self, url: str) -> PasswordSource:
+        """Return where the service finds the password of a repository; ask if the environment does not tell."""
         try:
-            find_password_source(url)
+            found = find_password_source(url)
         except ConfigError as error:
-            raise ConfigError(f"{show_path(place)}: {error}") from error
-        return of, url
+            if not self._asker.asks:
+                raise ConfigError(f"{printable(url)}: {error}") from error
+            found = PasswordSource()
+        if any(found) or not self._asker.asks or not has_password(url):
+            return found
+
+        def parse(text: str) -> PasswordSource:
+            path = b"" if text == NONE else os.path.abspath(os.path.expanduser(os.fsencode(text)))
+            if path and not os.path.isfile(path):
+                raise ConfigError(f"{show_path(path)}: there is no such file")
+            return PasswordSource(password_file=path)
+
+        explanation = ["Only its name is written down. The service reads it as the user that it runs as."]
+        return self._asker.ask(f"Which file has the password of {printable(url)}?", NONE, parse, explanation)
 
     def _ask_original(self, place: bytes, roots: Sequence[bytes]) -> bytes:
         if len(roots) == 1:

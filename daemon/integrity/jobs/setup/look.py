@@ -86,7 +86,7 @@ class MachineView:
             tool = self.repositories[path]
             url = f"{tool}:{show_path(path)}"
             remarks.append(
-                f"a repository of {tool}; to have it compared, add a [[copy]] with the url {url} and its password_file"
+                f"a repository of {tool}"
                 if keeps_versions(url)
                 else f"a repository of {tool}, which can't be compared; let {tool} check it itself"
             )
@@ -109,6 +109,11 @@ class MachineView:
     def propose_archives(self, roots: Sequence[bytes]) -> list[bytes]:
         """Return those of some folders that look like archives."""
         return [path for path in roots if path in self.samples and looks_like_archive(self.samples[path], self.now)]
+
+    def list_repositories(self) -> dict[bytes, str]:
+        """Return the URLs of the repositories of backups that can be compared, by their folders."""
+        urls = {path: f"{tool}:{os.fsdecode(path)}" for path, tool in self.repositories.items()}
+        return {path: url for path, url in urls.items() if keeps_versions(url)}
 
     def propose_copies(self, roots: Sequence[bytes]) -> list[LikelyCopy]:
         """Return the likely copies of some folders that are not watched themselves."""

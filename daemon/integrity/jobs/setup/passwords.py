@@ -32,6 +32,11 @@ _OF_SCHEME = {
 }
 
 
+def has_password(url: str) -> bool:
+    """Return whether a copy may need a password."""
+    return url.partition(":")[0] in _OF_SCHEME
+
+
 def find_password_source(url: str, environment: Mapping[str, str] = os.environ) -> PasswordSource:
     """
     Return what is to be written of the password of a copy.

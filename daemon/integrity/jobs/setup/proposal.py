@@ -11,11 +11,12 @@ import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 from integrity import program
 from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, RootSettings, Web
 from integrity.errors import ConfigError, show_path
-from integrity.jobs.setup.passwords import find_password_source
+from integrity.jobs.setup.passwords import PasswordSource
 from integrity.jobs.targets import is_inside
 from integrity.model import Policy
 
@@ -27,6 +28,14 @@ _BEHIND_S = 2 * 86_400
 """How old a backup may be: most are made every night, and one may fail."""
 
 
+class BackupAnswer(NamedTuple):
+    """A backup to compare: of which folder, its place, and where the password of a repository is found."""
+
+    of: bytes
+    url: str
+    password: PasswordSource = PasswordSource()
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """
@@ -35,7 +44,7 @@ class Answers:
     Args:
         roots: absolute paths of the folders to watch.
         archives: those of them whose files never change.
-        copies: pairs of a folder to watch, or one in it, and the place of its backup.
+        copies: of folders to watch, or of folders in them.
         windows: when files are verified.
         verify_every_s: how often.
         mail: sender, recipients, server.
@@ -47,7 +56,7 @@ class Answers:
 
     roots: tuple[bytes, ...]
     archives: tuple[bytes, ...]
-    copies: tuple[tuple[bytes, str], ...]
+    copies: tuple[BackupAnswer, ...]
     windows: str
     verify_every_s: int
     mail: Mail
@@ -145,7 +154,7 @@ def _make_root(defaults: Config, base: Config, path: bytes, answers: Answers) ->
 
 def _find_excludes(root: bytes, answers: Answers, *, crosses: bool) -> list[str]:
     """Return patterns for what must not be watched in a root: backups in it, and caches of a home folder."""
-    inside = [os.fsencode(url) for _, url in answers.copies if url.startswith("/")]
+    inside = [os.fsencode(one.url) for one in answers.copies if one.url.startswith("/")]
     unwatched = [
         path
         for path in inside
@@ -163,17 +172,16 @@ def _make_pattern(path: bytes) -> str:
     return _GLOB.sub(r"\\\1", os.fsdecode(path)) + "/"
 
 
-def _make_copies(base: Config, wanted: Sequence[tuple[bytes, str]]) -> Iterable[ConfiguredCopy]:
+def _make_copies(base: Config, wanted: Sequence[BackupAnswer]) -> Iterable[ConfiguredCopy]:
     """Yield the copies: those configured so far as they are, the others with a name of their own."""
     taken = {copy.name for copy in base.copies}
     yield from base.copies
-    for of, url in wanted:
+    for of, url, password in wanted:
         if any((copy.of, copy.url) == (of, url) for copy in base.copies):
             continue
         name = make_copy_name(os.fsencode(url.rpartition(":")[2]), taken)
         taken.add(name)
-        source = find_password_source(url)
-        yield ConfiguredCopy(name=name, of=of, url=url, behind_s=_BEHIND_S, **source._asdict())
+        yield ConfiguredCopy(name=name, of=of, url=url, behind_s=_BEHIND_S, **password._asdict())
 
 
 def _lies_on_mount(path: bytes, root: bytes, mount_points: Sequence[bytes]) -> bool:
