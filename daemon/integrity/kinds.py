@@ -57,6 +57,15 @@ _RESTORE_OR_ACCEPT = (
     _RESTORE_YOURSELF,
     NextStep("or keep the file as it is now", "integrity accept {path} --reason WHY"),
 )
+FROM_SOME_COPY_TOGETHER = "integrity repair {folder} --from {copy}"
+_RESTORE_ALL = NextStep("restore the recorded content from a backup", FROM_SOME_COPY_TOGETHER)
+_CHECK_ALL = NextStep(
+    "or restore the files yourself (rsync skips them: use --checksum --backup), then check them",
+    "integrity scrub {folder}",
+)
+_KEEP_ALL = NextStep(
+    "or, after a look at some of them, keep all as they are now", "integrity accept {folder} --changes --reason WHY"
+)
 _KEEP_ONE_SIDE = (
     NextStep("if your file is right", "integrity accept {path} --with {copy} --reason WHY"),
     NextStep(
@@ -93,7 +102,7 @@ class KindEntry(NamedTuple):
         ended_by_rebind: so does binding the root to another disk or path.
         ended_by_compare: so does a comparison that finds the copy's file right.
         steps: what to do, best first.
-        together: what to do about many in one folder, where they are told as one; ``{folder}`` is filled in, too.
+        together: what to do about several in one folder, which are told as one; ``{folder}`` is filled in.
     """
 
     kind: FindingKind
@@ -120,7 +129,7 @@ class KindEntry(NamedTuple):
     ended_by_rebind: bool = False
     ended_by_compare: bool = False
     steps: tuple[NextStep, ...] = ()
-    together: NextStep | None = None
+    together: tuple[NextStep, ...] = ()
 
 
 _DAMAGED = Phrase("damaged file", "damaged files")
@@ -144,6 +153,26 @@ TABLE = (
         ),
     ),
     KindEntry(
+        kind=FindingKind.MASS_CHANGE,
+        weight=Weight.PROBLEM,
+        subject=Subject.FOLDER,
+        headline="Unusually many changes",
+        how_bad="The changes were not accepted: the old records are kept until you decide.",
+        phrase=Phrase("mass change held back", "mass changes held back"),
+        is_urgent=True,
+        ended_by_rebind=True,
+        steps=(
+            NextStep(
+                "if nobody meant this: disconnect the backups before they are overwritten, then restore (rsync: with"
+                " --checksum)"
+            ),
+            NextStep(
+                "if it was meant (one option alone accepts only changes, or only deletions)",
+                "integrity accept {root} --changes --deletions --reason WHY",
+            ),
+        ),
+    ),
+    KindEntry(
         kind=FindingKind.ROT,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
@@ -156,6 +185,7 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
+        together=(_RESTORE_ALL, _CHECK_ALL),
     ),
     KindEntry(
         kind=FindingKind.SILENT_REWRITE,
@@ -170,9 +200,13 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
-        together=NextStep(
-            "look at a few of them; if a program wrote them all and restored their times, accept them together",
-            "integrity accept {folder} --rewrites --reason WHY",
+        together=(
+            _RESTORE_ALL,
+            _CHECK_ALL,
+            NextStep(
+                "or look at a few of them; if a program wrote them all and restored their times, accept them together",
+                "integrity accept {folder} --rewrites --reason WHY",
+            ),
         ),
     ),
     KindEntry(
@@ -187,6 +221,7 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
+        together=(_RESTORE_ALL, _CHECK_ALL, _KEEP_ALL),
     ),
     KindEntry(
         kind=FindingKind.DEVICE_FAILING,
@@ -231,6 +266,7 @@ TABLE = (
             NextStep("restore the unreadable part from a backup", FROM_SOME_COPY),
             _RESTORE_YOURSELF,
         ),
+        together=(_LOOK_AT_DISK, _RESTORE_ALL, _CHECK_ALL),
     ),
     KindEntry(
         kind=FindingKind.CHANGED,
@@ -244,6 +280,7 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
+        together=(_RESTORE_ALL, _CHECK_ALL, _KEEP_ALL),
     ),
     KindEntry(
         kind=FindingKind.ROLLED_BACK,
@@ -257,6 +294,7 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
+        together=(_RESTORE_ALL, _CHECK_ALL, _KEEP_ALL),
     ),
     KindEntry(
         kind=FindingKind.MISSING,
@@ -273,25 +311,11 @@ TABLE = (
             NextStep("or restore it yourself, then scan", "integrity scan {root}"),
             NextStep("or confirm that it was deleted on purpose", "integrity accept {path} --reason WHY"),
         ),
-        together=NextStep(
-            "bring them back from a backup; if they were deleted on purpose: integrity accept FOLDER --deletions",
-            "integrity repair {folder} --from COPY",
-        ),
-    ),
-    KindEntry(
-        kind=FindingKind.MASS_CHANGE,
-        weight=Weight.PROBLEM,
-        subject=Subject.FOLDER,
-        headline="Unusually many changes",
-        how_bad="The changes were not accepted: the old records are kept until you decide.",
-        phrase=Phrase("mass change held back", "mass changes held back"),
-        is_urgent=True,
-        ended_by_rebind=True,
-        steps=(
-            NextStep("if the changes were meant", "integrity accept {root} --changes --reason WHY"),
-            NextStep("if the deletions were meant", "integrity accept {root} --deletions --reason WHY"),
+        together=(
+            NextStep("bring them back from a backup", FROM_SOME_COPY_TOGETHER),
+            NextStep("or restore them yourself, then scan", "integrity scan {root}"),
             NextStep(
-                "if not: disconnect the backups before they are overwritten, then restore (rsync: with --checksum)"
+                "or confirm that they were deleted on purpose", "integrity accept {folder} --deletions --reason WHY"
             ),
         ),
     ),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.alerts.compose import gather
+from integrity.alerts.compose import AlertGroup, gather
 from integrity.alerts.wording import damage, title
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
@@ -31,7 +31,7 @@ from integrity.model import (
 )
 from integrity.paths import path_fields
 from integrity.views.objects import finding_object
-from integrity.views.text import describe_finding, lines_of_findings, next_steps
+from integrity.views.text import describe_finding, describe_findings, lines_of_findings, next_steps
 
 PLAIN = Output(color="never")
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
@@ -135,6 +135,20 @@ def test_findings_of_one_folder_share_a_line() -> None:
     assert alone.index("/data/") == group.index("/data/")
 
 
+def test_numbers_of_a_group_are_those_of_its_files() -> None:
+    """Whoever mutes what is listed mutes nothing else: a span ends where a number belongs to another folder."""
+    album = [make_finding(FindingKind.MISSING, number, b"album/%d.jpg" % number) for number in range(9, 18)]
+    album[5] = make_finding(FindingKind.MISSING, 14, b"other/14.jpg")
+    odd = [make_finding(FindingKind.MISSING, number, b"odd/%d.jpg" % number) for number in range(1, 40, 2)]
+
+    lines = list(lines_of_findings(list(gather([*album, *odd]))))
+    assert "9-13, 15-17  " in lines[0]
+    assert "1, 3 and 18 more  " in lines[2]
+    (group, *_) = gather(album)
+    assert isinstance(group, AlertGroup)
+    assert "[findings 9-13, 15-17]" in next(iter(describe_findings(group, PLAIN)))
+
+
 def test_columns_of_a_list_are_as_wide_as_its_headlines() -> None:
     """Whatever is listed, the paths stand below each other, and no word is cut."""
     short = make_finding(path=b"short")
@@ -217,7 +231,7 @@ def test_a_wave_of_findings_is_cut_off_and_counted(capsys: pytest.CaptureFixture
     """Ten thousand findings neither fill the memory nor the screen; nothing is lost from the count."""
     report = ConsoleReport(PLAIN, NoProgress())
     for number in range(1000):
-        report.finding(make_finding(number=number))
+        report.finding(make_finding(number=number, path=b"%d/a.jpg" % number))
         report.note(Note(NoteKind.MOVED, b"/data", b"%d" % number, "was elsewhere"))
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
     out = capsys.readouterr().out
@@ -251,7 +265,7 @@ def test_findings_that_say_the_same_of_a_copy_are_one_entry(capsys: pytest.Captu
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
     out = capsys.readouterr().out
 
-    assert "40 findings: Missing from the backup, in the copy nightly  /data  [findings 1 to 40]" in out
+    assert "40 findings: Missing from the backup, in the copy nightly  /data  [findings 1-40]" in out
     assert "in italy (30), . (10)" in out
-    assert "    - integrity compare /data --with nightly\n" in out
+    assert "    - back up:  integrity compare /data --with nightly\n" in out
     assert 3 == out.count("such as ")

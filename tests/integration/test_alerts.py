@@ -170,7 +170,7 @@ def test_dying_device_is_one_mail(teller: Teller, sink: SmtpSink) -> None:
 def test_mail_has_at_most_200_lines(teller: Teller, sink: SmtpSink) -> None:
     """It says how many it leaves out, and where they are."""
     for number in range(300):
-        teller.find(b"%04d" % number)
+        teller.find(b"%04d/a" % number)
     teller.tick(after=GROUP_S)
     (received,) = sink.received
     lines = received.text.splitlines()
@@ -184,14 +184,14 @@ def test_mail_has_at_most_200_lines(teller: Teller, sink: SmtpSink) -> None:
 def test_damage_found_for_hours_does_not_mail_every_two_minutes(teller: Teller, sink: SmtpSink) -> None:
     """At most five such mails an hour, and nothing is left out in the end."""
     for number in range(60):
-        teller.find(b"%02d" % number)
+        teller.find(b"%02d/a" % number)
         teller.tick(after=GROUP_S)
     assert 5 <= len(sink.received) <= 10
     for _ in range(3):
         teller.tick(after=HOUR_S)
     texts = "".join(received.text for received in sink.received)
 
-    assert all(f"/srv/photos/{number:02}\n" in texts for number in range(60))
+    assert all(f"/srv/photos/{number:02}/a\n" in texts for number in range(60))
 
 
 @pytest.mark.parametrize("kind", [FindingKind.ROT, FindingKind.MASS_CHANGE])

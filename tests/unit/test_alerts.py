@@ -115,6 +115,10 @@ WORST_FIRST = ("overdue", "missing", "rot", "silent_rewrite", "unstable")
             [ROT._replace(kind=FindingKind(kind)) for kind in WORST_FIRST],
             "2 damaged files, 1 file missing, 2 more in photos",
         ),
+        (
+            [ROT._replace(kind=FindingKind(kind)) for kind in ("rot", "changed", *["missing"] * 10, "unstable")],
+            "1 damaged file, 1 file changed, 10 files missing, 1 more in photos",
+        ),
         ([ROT._replace(root=b"/")], "1 damaged file in /"),
         ([ROT, ROT._replace(root=b"/b")], "2 damaged files in photos and 1 more folder"),
         ([BAD], "BACKUP of 1 file is damaged, original unchanged"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from integrity.jobs.byte_pattern import (
     describe_end,
     describe_fills,
 )
-from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, KINDS, TABLE, Subject, headline
+from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, KINDS, TABLE, NextStep, Subject, headline
 from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
 from integrity.verdict import (
     Arbitration,
@@ -98,8 +98,10 @@ def write_all() -> Iterator[str]:
         yield f"\n{entry.headline}  ({entry.kind.value}; subject: 1 {entry.phrase.one}, 2 {entry.phrase.many})"
         if entry.explanation:
             yield f"    {entry.explanation}"
-        for step in entry.steps:
-            yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
+        yield from write_steps(entry.steps)
+        if entry.together:
+            yield "    several in one folder"
+            yield from write_steps(entry.together)
     yield "\nRot, by how sure it is"
     for certainty in _OF_ROT:
         for text in dict.fromkeys(write_rot(certainty)):
@@ -131,6 +133,12 @@ def write_all() -> Iterator[str]:
         if texts:
             yield f"\n{path.relative_to(SOURCE)}"
             yield from (f"    {text}" for text in texts)
+
+
+def write_steps(steps: Iterable[NextStep]) -> Iterator[str]:
+    """Write what to do, a line each."""
+    for step in steps:
+        yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
 
 
 def make_finding(number: int, kind: FindingKind, **changes: object) -> Finding:

@@ -27,8 +27,8 @@ from integrity.alerts.layout import (
 from integrity.alerts.wording import (
     DATA_SHOWS,
     damage,
-    find_source,
     next_command,
+    next_steps,
     other_names,
     place,
     read_on,
@@ -36,6 +36,8 @@ from integrity.alerts.wording import (
     say_what,
     say_what_to_do,
     sort_by_gravity,
+    spell_steps,
+    steps_together,
     sum_up,
     title,
     utc_time,
@@ -44,12 +46,12 @@ from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
 from integrity.config import format_size
 from integrity.errors import printable, show_path
-from integrity.kinds import KINDS
+from integrity.kinds import KINDS, NextStep
 from integrity.model import Finding, FindingKind
-from integrity.paths import absolute, path_fields, shell_path, shell_word
+from integrity.paths import absolute, path_fields, shell_path
 
-_MOST_SINGLE = 5
-"""Up to this many similar findings about one copy are listed individually."""
+_MOST_SINGLE, _MOST_SINGLE_ABOUT_COPY = 2, 5
+"""Up to this many similar findings about one folder, or about one copy, are listed individually."""
 
 _EXAMPLES = 3
 _FOLDERS = 5
@@ -64,8 +66,7 @@ class SameText(NamedTuple):
     copy: str
     kind: FindingKind
     text: str  # the message, or the resolution
-    step: str
-    command: str
+    steps: tuple[NextStep, ...]  # what to do about all of them, best first; commands as they are stored
 
 
 class AlertGroup(NamedTuple):
@@ -73,6 +74,11 @@ class AlertGroup(NamedTuple):
 
     same: SameText
     findings: tuple[Finding, ...]
+
+    @property
+    def steps(self) -> list[NextStep]:
+        """What to do about all of them, best first, with commands as they can be typed."""
+        return spell_steps(self.same.steps)
 
 
 def list_findings(
@@ -88,7 +94,7 @@ def list_findings(
         are_over: the findings are resolved: show the resolution, and no command.
     """
     items = list(gather(findings, are_over=are_over))
-    entries = [describe(one) if isinstance(one, Finding) else describe_group(one) for one in items[:MOST_ENTRIES]]
+    entries = [describe(one) if isinstance(one, Finding) else _advise_group(one) for one in items[:MOST_ENTRIES]]
     return Section(title, tuple(entries), len(findings) - sum(entry.count for entry in entries))
 
 
@@ -140,7 +146,7 @@ def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[F
         if key is not None:
             groups.setdefault(key, []).append(finding)
     for finding, key in zip(findings, keys, strict=True):
-        if key is None or len(groups[key]) <= _MOST_SINGLE:
+        if key is None or len(groups[key]) <= (_MOST_SINGLE_ABOUT_COPY if key.copy else _MOST_SINGLE):
             yield finding
         elif groups[key][0] is finding:
             yield AlertGroup(key, tuple(groups[key]))
@@ -148,40 +154,48 @@ def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[F
 
 def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
     together = KINDS[finding.kind].together
-    if finding.path is None or (finding.copy is None and together is None):
+    if finding.path is None or (finding.copy is None and not together):
         return None
     folder = b"" if finding.copy is not None else finding.path.rpartition(b"/")[0]
     shared = (finding.root, folder, finding.copy or "", finding.kind)
     if is_over:
-        return SameText(*shared, finding.resolution or "", "", "")
+        return SameText(*shared, finding.resolution or "", ())
     text = finding.message.partition(f" {DATA_SHOWS}")[0]
-    if finding.copy is None and together is not None:
-        command = (together.command or "").format(folder=shell_path(absolute(finding.root, folder or None)))
-        if (source := find_source([finding])) is not None:
-            command = command.replace(" --from COPY", f" --from {shell_word(source)}")
-        return SameText(*shared, text, together.words, command)
+    steps = steps_together(finding, folder) if finding.copy is None else (_step_about_copy(finding),)
+    return SameText(*shared, text, steps)
+
+
+def _step_about_copy(finding: Finding) -> NextStep:
+    """Return what to do about several findings about a copy that say the same as this one."""
     file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     command = finding.command or "integrity findings"
     if command.startswith("integrity compare --blocks "):  # shows one file
-        return SameText(*shared, text, KINDS[finding.kind].step_of_many, f"integrity findings --kind {finding.kind}")
+        return NextStep(KINDS[finding.kind].step_of_many, f"integrity findings --kind {finding.kind}")
     command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
-    return SameText(*shared, text, finding.step or "", command)
+    return NextStep(finding.step or "see all of them", command)
 
 
 def describe_group(group: AlertGroup) -> MailEntry:
-    """Return the entry of a group: count, folders, examples, and the remedy."""
+    """Return the entry of a group without what to do: count, folders, examples."""
     same, findings = group
     details = [printable(same.text), *([f"in {_list_folders(findings)}"] if same.copy else [])]
     details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
-    details += [printable(same.step)] if same.step else []
     where = f", in the copy {printable(same.copy)}" if same.copy else ""
-    head = f"{len(findings):,} findings: {KINDS[same.kind].headline}{where}"
-    return MailEntry(
-        head,
-        show_path(absolute(same.root, same.folder or None)),
-        tuple(details),
-        printable(program.spell_command(same.command)),
-        len(findings),
+    head = f"{len(findings):,} findings: {title(findings[0])}{where}"
+    return MailEntry(head, show_path(absolute(same.root, same.folder or None)), tuple(details), count=len(findings))
+
+
+def _advise_group(group: AlertGroup) -> MailEntry:
+    """Return the entry of a group with what to do about all of them."""
+    entry = describe_group(group)
+    if not group.steps:
+        return entry
+    first, *others = group.steps
+    return replace(
+        entry,
+        details=(*entry.details, printable(first.words)),
+        command=printable(first.command or ""),
+        others=tuple(printable(f"{step.words}:  {step.command}") for step in others),
     )
 
 
@@ -348,10 +362,12 @@ def _open(
     findings: Sequence[Finding], files: int, *, is_known: bool, over: Sequence[Finding] = (), disks: Sequence[str]
 ) -> list[str]:
     """Return the first lines of a message: what happened, how bad it is, what to do, when, and what to know first."""
+    (first, *others) = gather(findings)
+    steps = [] if others else first.steps if isinstance(first, AlertGroup) else next_steps(first)
     lines = [
         say_what(findings, is_known=is_known),
         say_how_bad(findings, files),
-        say_what_to_do(findings),
+        say_what_to_do(findings, steps),
         f"Found: {utc_time(min(finding.opened_at for finding in findings))}",
     ]
     return lines + _list_hints([*findings, *over], lines, disks)

@@ -47,6 +47,7 @@ class MailEntry:
     Args:
         count: number of findings it covers.
         number: of the finding, if the page has more about it; 0: it has not.
+        others: what else can be done, each with its command.
     """
 
     head: str
@@ -55,6 +56,7 @@ class MailEntry:
     command: str = ""
     count: int = 1
     number: int = 0
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,9 @@ def _text_lines(entry: MailEntry, page_url: str) -> list[str]:
     head = f"{entry.head}  {entry.path}" if entry.path else entry.head
     details = [f"    {detail}" for detail in entry.details]
     command = [f"    next:  {entry.command}"] if entry.command else []
+    others = [f"    {other}" for other in entry.others]
     link = [f"    page:  {url}"] if (url := _find_link(entry, page_url)) else []
-    return [_cut(line, _MOST_CHARS) for line in (head, *details, *command, *link)]
+    return [_cut(line, _MOST_CHARS) for line in (head, *details, *command, *others, *link)]
 
 
 def _write_text(heading: str, opening: Sequence[str], sections: Sequence[Section], page_url: str) -> str:
@@ -188,6 +191,7 @@ def _write_item(entry: MailEntry, page_url: str) -> str:
     lines = [f"<b>{_safe(entry.head)}</b>" + (f" <code>{_safe(entry.path)}</code>" if entry.path else "")]
     lines += [_safe(detail) for detail in entry.details]
     lines += [f"next: <code>{_safe(entry.command)}</code>"] if entry.command else []
+    lines += [_safe(other) for other in entry.others]
     if url := _find_link(entry, page_url):
         lines.append(f'<a href="{_safe(url)}">see it on the page</a>')
     return f"<li>{'<br>'.join(lines)}</li>"

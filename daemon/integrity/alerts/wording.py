@@ -16,7 +16,18 @@ from datetime import UTC, datetime
 from integrity import program
 from integrity.config import spell_size
 from integrity.errors import printable, show_path
-from integrity.kinds import FROM_SOME_COPY, GRAVITY, KINDS, REPAIRABLE, NextStep, Phrase, Subject, headline
+from integrity.kinds import (
+    FROM_SOME_COPY,
+    FROM_SOME_COPY_TOGETHER,
+    GRAVITY,
+    INTEGRITY_PROBLEMS,
+    KINDS,
+    REPAIRABLE,
+    NextStep,
+    Phrase,
+    Subject,
+    headline,
+)
 from integrity.model import ByteRange, Certainty, Finding, FindingKind
 from integrity.paths import absolute, read_word, shell_path, shell_word
 
@@ -79,15 +90,28 @@ def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
 
 
 def _count_kinds(findings: Sequence[Finding]) -> str:
-    """Return the number of each kind of finding, the gravest first."""
+    """Return the number of each kind of finding, the gravest first: of the two gravest, and of all problems."""
     kinds = Counter(_find_phrase(finding) for finding in sort_by_gravity(findings))
+    problems = {_find_phrase(finding) for finding in findings if finding.kind in INTEGRITY_PROBLEMS}
     noun = _find_noun(findings)
+    shown = [phrase for place, phrase in enumerate(kinds) if place < _PHRASES_SHOWN or phrase in problems]
     parts = [
-        (phrase.one if phrase.one == phrase.many else count(number, phrase)).replace("file", noun)
-        for phrase, number in kinds.items()
+        (phrase.one if phrase.one == phrase.many else count(kinds[phrase], phrase)).replace("file", noun)
+        + (describe_held_back(findings) if phrase is KINDS[FindingKind.MASS_CHANGE].phrase else "")
+        for phrase in shown
     ]
-    more = sum(list(kinds.values())[_PHRASES_SHOWN:])
-    return ", ".join(parts[:_PHRASES_SHOWN]) + (f", {more:,} more" if more else "")
+    more = kinds.total() - sum(kinds[phrase] for phrase in shown)
+    return ", ".join(parts) + (f", {more:,} more" if more else "")
+
+
+_HELD_BACK = re.compile(r"([\d,]+) of [\d,]+ files changed, and ([\d,]+) are gone")
+
+
+def describe_held_back(findings: Iterable[Finding]) -> str:
+    """Return how many files the mass changes among findings hold back, as their messages say: " (600 files)"."""
+    found = [_HELD_BACK.match(one.message) for one in findings if one.kind is FindingKind.MASS_CHANGE]
+    number = sum(int(text.replace(",", "")) for match in found if match for text in match.groups())
+    return f" ({number:,} file{'' if number == 1 else 's'})" if number else ""
 
 
 def _find_noun(findings: Sequence[Finding]) -> str:
@@ -161,30 +185,31 @@ def _count_affected(findings: Sequence[Finding], files: int) -> str:
     return f"{number:,}{whole} {noun} {'is' if number == 1 else 'are'}"
 
 
-def say_what_to_do(findings: Sequence[Finding]) -> str:
-    """Return the third sentence of a mail: what to do first; the gravest finding comes first."""
-    source = find_source(findings)
-    roots = {finding.root for finding in findings}
-    if len(findings) > 1 and source is not None and len(roots) == 1:
-        repair = program.command("repair", findings[0].root, "--from", shell_word(source))
-        return f"What to do: restore the damaged parts from the backup:  {repair}"
-    if len(findings) > 1:
-        return _say_what_to_do_about_several(findings)
-    steps = next_steps(findings[0])
-    if not steps:
-        return f"What to do: read the details:  {next_command(findings[0])}"
-    command = f":  {printable(steps[0].command)}" if steps[0].command else "."
-    return f"What to do: {printable(steps[0].words)}{command}"
+def say_what_to_do(findings: Sequence[Finding], steps: Sequence[NextStep]) -> str:
+    """
+    Return the third sentence of a mail: what to do first.
 
-
-def _say_what_to_do_about_several(findings: Sequence[Finding]) -> str:
+    Args:
+        findings: the gravest first.
+        steps: what to do about all of them; empty: there is no such thing, or nothing is known.
+    """
     first = findings[0]
-    if first.copy is not None and all(
+    if steps:
+        step = steps[0]
+    elif len(findings) == 1:
+        step = NextStep("read the details", next_command(first))
+    elif (source := find_source(findings)) is not None and len({one.root for one in findings}) == 1:
+        folder = absolute(first.root, os.path.commonpath([os.path.dirname(one.path or b"") for one in findings]))
+        repair = program.command("repair", folder.rstrip(b"/") or b"/", "--from", shell_word(source))
+        step = NextStep("restore the recorded content from the backup", repair)
+    elif first.copy is not None and all(
         (one.kind, one.copy, one.root) == (first.kind, first.copy, first.root) for one in findings
     ):
         comparing = program.command("compare", first.root, "--with", shell_word(first.copy))
-        return f"What to do: {KINDS[first.kind].step_of_many}:  {comparing}"
-    return f"What to do: see the next step of each below; all are listed by:  {program.command('findings')}"
+        step = NextStep(KINDS[first.kind].step_of_many, comparing)
+    else:
+        step = NextStep("see the next step of each below; all are listed by", program.command("findings"))
+    return f"What to do: {printable(step.words)}" + (f":  {printable(step.command)}" if step.command else ".")
 
 
 def _find_phrase(finding: Finding) -> Phrase:
@@ -230,13 +255,14 @@ def damaged_places(blocks: Sequence[int], block_size_bytes: int | None, ranges: 
         return f"within the first {unit.removeprefix('1 ')} ({bytes_})"
     noun = "block" if len(blocks) == 1 else "blocks"
     size = f" (counted from 0, {unit} each)" if unit else ""
-    return f"{noun} {_some(_spans(blocks))}{size}" + (f": {bytes_}" if ranges else "")
+    return f"{noun} {list_numbers(blocks)}{size}" + (f": {bytes_}" if ranges else "")
 
 
 def next_steps(finding: Finding) -> list[NextStep]:
     """Return what can be done about a finding, best first."""
     if _is_forbidden(finding):
-        return _steps_of_forbidden(finding)  # nothing is known to be wrong with the file, so there is nothing to repair
+        # Nothing is known to be wrong with the file, so there is nothing to repair.
+        return spell_steps(_steps_of_forbidden(absolute(finding.root, finding.path)))
     own = [NextStep(finding.step, _spell(finding.command))] if finding.step else []
     if finding.copy is not None and finding.path is None:
         return own + _steps_of_copy(finding, finding.copy)  # not those of its kind: a scrub reads no copy
@@ -260,11 +286,11 @@ def _is_forbidden(finding: Finding) -> bool:
     return finding.kind is FindingKind.UNREADABLE and not finding.ranges and is_denied
 
 
-def _steps_of_forbidden(finding: Finding) -> list[NextStep]:
+def _steps_of_forbidden(path: bytes) -> list[NextStep]:
     """Return what can be done about a file or folder that integrity may not read."""
     words = "give the user that integrity runs as read access to it and to the folders above, then check it"
     return [
-        NextStep(words, program.command("scrub", absolute(finding.root, finding.path))),
+        NextStep(words, program.stored_command("scrub", path)),
         NextStep("or leave it out, with `exclude` in the configuration", None),
     ]
 
@@ -295,6 +321,35 @@ def _steps_of_kind(finding: Finding) -> list[NextStep]:
         if not (finding.step and step.command == FROM_SOME_COPY)
         if not (own and step.command and step.command.format(**places) == own)
     ]
+
+
+def steps_together(finding: Finding, folder: bytes) -> tuple[NextStep, ...]:
+    """
+    Return what can be done about several findings in a folder that say the same as this one, best first.
+
+    Args:
+        folder: relative to the root.
+
+    Returns:
+        Steps with commands as they are stored; FILE stands for one of the files.
+    """
+    place = absolute(finding.root, folder)
+    if _is_forbidden(finding):
+        return tuple(_steps_of_forbidden(place))
+    source = find_source([finding])
+    places = {"folder": shell_path(place), "root": shell_path(finding.root), "copy": shell_word(source or "COPY")}
+    own = [] if finding.step is None or source else [NextStep(finding.step, _command_for_any(finding))]
+    steps = [step for step in KINDS[finding.kind].together if not (own and step.command == FROM_SOME_COPY_TOGETHER)]
+    return (*own, *(NextStep(step.words, step.command and step.command.format(**places)) for step in steps))
+
+
+def _command_for_any(finding: Finding) -> str | None:
+    return finding.command and finding.command.replace(shell_path(absolute(finding.root, finding.path)), "FILE")
+
+
+def spell_steps(steps: Iterable[NextStep]) -> list[NextStep]:
+    """Return stored steps with their commands as they can be typed."""
+    return [NextStep(step.words, _spell(step.command)) for step in steps]
 
 
 def next_command(finding: Finding) -> str:
@@ -332,17 +387,21 @@ def _roots(findings: Sequence[Finding]) -> str:
     return first if not more else f"{first} and {more:,} more folder{'s' if more > 1 else ''}"
 
 
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _SHOWN
-    return ", ".join(texts[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+def list_numbers(numbers: Iterable[int], most: int = _SHOWN) -> str:
+    """Write numbers with neighbours joined, such as "3, 7-9 and 2 more": only what is meant lies in a span."""
+    return _some(_spans(numbers), most)
 
 
-def _spans(blocks: Sequence[int]) -> list[str]:
-    """Write block numbers with neighbours joined: 3, 7-9."""
+def _some(texts: Sequence[str], most: int = _SHOWN) -> str:
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _spans(numbers: Iterable[int]) -> list[str]:
     spans: list[list[int]] = []
-    for block in sorted(blocks):
-        if spans and spans[-1][1] == block - 1:
-            spans[-1][1] = block
+    for number in sorted(numbers):
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
         else:
-            spans.append([block, block])
+            spans.append([number, number])
     return [str(first) if first == last else f"{first}-{last}" for first, last in spans]

@@ -60,7 +60,9 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     doubts += [] if silence is None else [silence]
     doubts += [text for one in status.roots for text in _find_unverified(one)]
     if damage:
-        return Sentence(Gravity.PROBLEM, f"{describe_kinds(damage)}{_describe_repair(status.worst)}.", tuple(doubts))
+        return Sentence(
+            Gravity.PROBLEM, f"{describe_kinds(damage, status.worst)}{_describe_repair(status.worst)}.", tuple(doubts)
+        )
     if not status.roots:
         return Sentence(
             Gravity.WARNING, "No folder is watched yet.", (f"Record one with: {program.command('scan FOLDER')}",)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from integrity import program
-from integrity.alerts.wording import damage, next_steps, other_names, read_on, title
+from integrity.alerts.wording import damage, describe_held_back, list_numbers, next_steps, other_names, read_on, title
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
-from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS, Phrase
+from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS, NextStep, Phrase
 from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts, SkipReason
 from integrity.paths import absolute
 
@@ -97,9 +97,13 @@ def describe_finding(finding: Finding, styler: Styler) -> Iterator[str]:
     if finding.state is FindingState.RESOLVED:
         yield f"    resolved: {printable(finding.resolution or '')}"
         return
-    for step in next_steps(finding):
-        yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
+    yield from _list_steps(next_steps(finding))
     yield _more_about(finding.kind)
+
+
+def _list_steps(steps: Iterable[NextStep]) -> Iterator[str]:
+    for step in steps:
+        yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
 
 
 def _more_about(kind: FindingKind) -> str:
@@ -112,16 +116,18 @@ def describe_findings(group: AlertGroup, styler: Styler) -> Iterator[str]:
 
     entry = describe_group(group)
     color = "red" if group.same.kind in INTEGRITY_PROBLEMS else "yellow"
-    numbers = [finding.id for finding in group.findings]
-    yield f"{styler.style(entry.head, color)}  {entry.path}  [findings {min(numbers)} to {max(numbers)}]"
+    numbers = list_numbers(finding.id for finding in group.findings)
+    yield f"{styler.style(entry.head, color)}  {entry.path}  [findings {numbers}]"
     for line in entry.details:
         yield f"    {line}"
-    yield f"    - {entry.command}"
+    yield from _list_steps(group.steps)
     yield _more_about(group.same.kind)
 
 
 _WIDEST_HEADLINE = 44
 """A longer headline is not cut: its line alone leaves the column."""
+
+_SPANS_IN_LIST = 2
 
 
 def lines_of_findings(entries: Sequence[Finding | AlertGroup]) -> Iterator[str]:
@@ -137,11 +143,9 @@ def lines_of_findings(entries: Sequence[Finding | AlertGroup]) -> Iterator[str]:
 
 
 def _find_numbers(entry: Finding | AlertGroup) -> str:
-    """Return the number of a finding, or the first and last one of a group."""
-    if isinstance(entry, Finding):
-        return str(entry.id)
-    numbers = [finding.id for finding in entry.findings]
-    return f"{min(numbers)}-{max(numbers)}"
+    """Return the number of a finding, or those of a group, shortened."""
+    findings = (entry,) if isinstance(entry, Finding) else entry.findings
+    return list_numbers((finding.id for finding in findings), _SPANS_IN_LIST)
 
 
 def _describe_place(finding: Finding) -> Iterator[str]:
@@ -167,12 +171,20 @@ def _state(finding: Finding) -> str:
     return finding.state.value
 
 
-def describe_kinds(kinds: Counter[FindingKind]) -> str:
-    """Write how many findings there are of each kind, in words for people, the gravest first."""
+def describe_kinds(kinds: Counter[FindingKind], findings: Iterable[Finding] = ()) -> str:
+    """
+    Write how many findings there are of each kind, in words for people, the gravest first.
+
+    Args:
+        findings: as many of them as are known, for how much the mass changes hold back.
+    """
     phrases = Counter[Phrase]()
     for kind in sorted(kinds, key=GRAVITY.__getitem__):
         phrases[KINDS[kind].phrase] += kinds[kind]
-    texts = (f"{number:,} {one.one if number == 1 else one.many}" for one, number in phrases.items())
+    held_back = {KINDS[FindingKind.MASS_CHANGE].phrase: describe_held_back(findings)}
+    texts = (
+        f"{number:,} {one.one if number == 1 else one.many}{held_back.get(one, '')}" for one, number in phrases.items()
+    )
     return ", ".join(text.replace(" {copy}", "") for text in texts)
 
 

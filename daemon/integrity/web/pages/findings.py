@@ -16,7 +16,7 @@ from integrity.catalog.findings import count_incidents, get_findings, page_incid
 from integrity.catalog.roots import find_roots
 from integrity.jobs.admin.accept import identify_seen
 from integrity.jobs.explain import explain
-from integrity.kinds import GRAVITY, REPAIRABLE
+from integrity.kinds import GRAVITY, REPAIRABLE, NextStep
 from integrity.model import Finding, FindingId, FindingKind, FindingState, RootId
 from integrity.paths import absolute
 from integrity.verdict import CopyVote
@@ -132,12 +132,12 @@ def file_url(finding: Finding, story: FileStory | None) -> str:
 
 
 class ListEntry(NamedTuple):
-    """A row of the list: a finding, or many that say the same of one folder or copy, with one command for all."""
+    """A row of the list: a finding, or several that say the same of one folder or copy, with what to do about all."""
 
     first: Finding
     place: str
-    findings: tuple[Finding, ...]
-    command: str
+    findings: tuple[Finding, ...] = ()
+    steps: tuple[NextStep, ...] = ()
 
 
 def _list_entries(findings: list[Finding], *, is_grouped: bool) -> list[ListEntry]:
@@ -145,10 +145,9 @@ def _list_entries(findings: list[Finding], *, is_grouped: bool) -> list[ListEntr
     entries = []
     for one in gather(findings) if is_grouped else findings:
         if isinstance(one, Finding):
-            entries.append(ListEntry(one, place(one), (), ""))
+            entries.append(ListEntry(one, place(one)))
         else:
-            told = describe_group(one)
-            entries.append(ListEntry(one.findings[0], told.path, one.findings, told.command))
+            entries.append(ListEntry(one.findings[0], describe_group(one).path, one.findings, tuple(one.steps)))
     return entries
 
 
