@@ -57,15 +57,21 @@ _RESTORE_OR_ACCEPT = (
     _RESTORE_YOURSELF,
     NextStep("or keep the file as it is now", "integrity accept {path} --reason WHY"),
 )
-FROM_SOME_COPY_TOGETHER = "integrity repair {folder} --from {copy}"
-_RESTORE_ALL = NextStep("restore the recorded content from a backup", FROM_SOME_COPY_TOGETHER)
+_FROM_SOME_COPY_TOGETHER = "integrity repair {folder} --from {copy}"
+_RESTORE_ALL = NextStep("restore the recorded content from a backup", _FROM_SOME_COPY_TOGETHER)
 _CHECK_ALL = NextStep(
     "or restore the files yourself (rsync skips them: use --checksum --backup), then check them",
     "integrity scrub {folder}",
 )
-_KEEP_ALL = NextStep(
-    "or, after a look at some of them, keep all as they are now", "integrity accept {folder} --changes --reason WHY"
+_WRITTEN_TOGETHER = (
+    NextStep(
+        "look at some of them; to restore the recorded content of one from a backup",
+        "integrity repair FILE --from {copy}",
+    ),
+    _CHECK_ALL,
+    NextStep("or keep all as they are now", "integrity accept {folder} --changes --reason WHY"),
 )
+"""What a program changed, perhaps on purpose, is repaired only if it is named itself."""
 _KEEP_ONE_SIDE = (
     NextStep("if your file is right", "integrity accept {path} --with {copy} --reason WHY"),
     NextStep(
@@ -221,7 +227,7 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
-        together=(_RESTORE_ALL, _CHECK_ALL, _KEEP_ALL),
+        together=_WRITTEN_TOGETHER,
     ),
     KindEntry(
         kind=FindingKind.DEVICE_FAILING,
@@ -280,7 +286,7 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
-        together=(_RESTORE_ALL, _CHECK_ALL, _KEEP_ALL),
+        together=_WRITTEN_TOGETHER,
     ),
     KindEntry(
         kind=FindingKind.ROLLED_BACK,
@@ -294,7 +300,7 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
-        together=(_RESTORE_ALL, _CHECK_ALL, _KEEP_ALL),
+        together=_WRITTEN_TOGETHER,
     ),
     KindEntry(
         kind=FindingKind.MISSING,
@@ -312,7 +318,7 @@ TABLE = (
             NextStep("or confirm that it was deleted on purpose", "integrity accept {path} --reason WHY"),
         ),
         together=(
-            NextStep("bring them back from a backup", FROM_SOME_COPY_TOGETHER),
+            NextStep("bring them back from a backup", _FROM_SOME_COPY_TOGETHER),
             NextStep("or restore them yourself, then scan", "integrity scan {root}"),
             NextStep(
                 "or confirm that they were deleted on purpose", "integrity accept {folder} --deletions --reason WHY"

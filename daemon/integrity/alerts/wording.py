@@ -18,7 +18,6 @@ from integrity.config import spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import (
     FROM_SOME_COPY,
-    FROM_SOME_COPY_TOGETHER,
     GRAVITY,
     INTEGRITY_PROBLEMS,
     KINDS,
@@ -339,7 +338,7 @@ def steps_together(finding: Finding, folder: bytes) -> tuple[NextStep, ...]:
     source = find_source([finding])
     places = {"folder": shell_path(place), "root": shell_path(finding.root), "copy": shell_word(source or "COPY")}
     own = [] if finding.step is None or source else [NextStep(finding.step, _command_for_any(finding))]
-    steps = [step for step in KINDS[finding.kind].together if not (own and step.command == FROM_SOME_COPY_TOGETHER)]
+    steps = [step for step in KINDS[finding.kind].together if not (own and "{copy}" in (step.command or ""))]
     return (*own, *(NextStep(step.words, step.command and step.command.format(**places)) for step in steps))
 
 
