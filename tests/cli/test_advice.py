@@ -151,3 +151,28 @@ def test_advice_about_a_mass_change_can_be_followed(integrity: Box, tmp_path: Pa
     assert "mass change held back (600 files)" in integrity.run("status", expect=1).stdout.splitlines()[0]
     assert list(follow(integrity, said))
     assert "no open findings" in integrity.run("findings", expect=0).stdout
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_what_stands_in_place_of_a_file_is_moved_away_first(integrity: Box, archive: Path, *, is_folder: bool) -> None:
+    """A repair refuses to overwrite it; whoever does what is advised gets the file back, however often was scanned."""
+    copy = back_up(archive, archive.with_name("nightly"))
+    compare(integrity, archive, "--with", copy, expect=0)
+    lost = archive / "album/3.jpg"
+    lost.unlink()
+    if is_folder:
+        lost.mkdir()
+    else:
+        lost.symlink_to("4.jpg")
+    (finding,) = [one for one in integrity.findings("scan", expect=1) if one["kind"] == "missing"]
+    refused = integrity.run("repair", lost, "--from", copy, expect=1).stdout
+
+    steps = finding["next_steps"]
+    assert isinstance(steps, list)
+    moving = f"mv {lost} {lost}.away"
+    assert steps[0] == {"words": "move away what stands in its place first", "command": moving}
+    assert f"{'a folder' if is_folder else 'a symbolic link'} stands in its place" in refused
+    assert f"move that away first, then repair again: {moving}" in refused
+    lost.rename(f"{lost}.away")
+    integrity.run("repair", lost, "--from", copy, "--apply", expect=0)
+    assert lost.read_bytes() == b"photo 3"

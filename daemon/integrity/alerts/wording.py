@@ -33,6 +33,9 @@ from integrity.paths import absolute, read_word, shell_path, shell_word
 ORIGINAL_UNCHANGED = "your original is unchanged"
 """Part of the message of a damaged backup whose file was just read, and is what was recorded."""
 
+IN_ITS_PLACE = "stands in its place"
+"""Part of the message of a missing file whose name leads to a folder, a symbolic link, or the like."""
+
 DATA_SHOWS = "Seen in the data: "
 """Begins the end of a message that is about the bytes of one file: two messages that differ only there say the same."""
 
@@ -263,6 +266,8 @@ def next_steps(finding: Finding) -> list[NextStep]:
         # Nothing is known to be wrong with the file, so there is nothing to repair.
         return spell_steps(_steps_of_forbidden(absolute(finding.root, finding.path)))
     own = [NextStep(finding.step, _spell(finding.command))] if finding.step else []
+    if IN_ITS_PLACE in finding.message:
+        own.insert(0, NextStep(_MOVE_AWAY, move_away(absolute(finding.root, finding.path))))
     if finding.copy is not None and finding.path is None:
         return own + _steps_of_copy(finding, finding.copy)  # not those of its kind: a scrub reads no copy
     if finding.kind in _DECIDED_BY_A_PERSON and finding.command and not _is_decidable(finding.command):
@@ -339,7 +344,17 @@ def steps_together(finding: Finding, folder: bytes) -> tuple[NextStep, ...]:
     places = {"folder": shell_path(place), "root": shell_path(finding.root), "copy": shell_word(source or "COPY")}
     own = [] if finding.step is None or source else [NextStep(finding.step, _command_for_any(finding))]
     steps = [step for step in KINDS[finding.kind].together if not (own and "{copy}" in (step.command or ""))]
+    if IN_ITS_PLACE in finding.message:
+        own.insert(0, NextStep(_MOVE_AWAY, "mv FILE FILE.away"))
     return (*own, *(NextStep(step.words, step.command and step.command.format(**places)) for step in steps))
+
+
+_MOVE_AWAY = "move away what stands in its place first"
+
+
+def move_away(path: bytes) -> str:
+    """Return the command that moves away what stands in the place of a lost file: a repair overwrites nothing."""
+    return f"mv {shell_path(path)} {shell_path(path + b'.away')}"
 
 
 def _command_for_any(finding: Finding) -> str | None:

@@ -13,6 +13,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from integrity.alerts.wording import IN_ITS_PLACE
 from integrity.files.mounts import find_mounts_beneath
 from integrity.files.open_beneath import GONE, stat_beneath
 from integrity.files.stamps import witness_of
@@ -87,7 +88,7 @@ def describe_instead(root_fd: int, path: bytes) -> str:
             return ""
         return f"; what is in its place can't be looked at: {os.strerror(error.errno or 0)}"
     kind = _KINDS.get(stat.S_IFMT(mode))
-    return "" if kind is None else f"; {kind} stands in its place"
+    return "" if kind is None else f"; {kind} {IN_ITS_PLACE}"
 
 
 def is_on_other_mount(root_fd: int, path: bytes) -> bool:

@@ -17,12 +17,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from integrity import program
+from integrity.alerts.wording import move_away
 from integrity.catalog import files, findings, versions
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, ReadInterrupted, Unstable, Vanished
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs.judge.confirm import find_doubtful_blocks
+from integrity.jobs.presence import describe_instead
 from integrity.jobs.repair.exchange import NewFolder, find_gone_folders
 from integrity.jobs.repair.inspect import Expected, Inspection, describe_move, inspect_file, load_expected
 from integrity.jobs.repair.rights import find_conflict, find_model, find_owner
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 CONTESTED = frozenset(kind for kind, one in VERDICTS.items() if find_stand(Judgement(one)) is FileState.CONTESTED)
 """Findings about changes that may be intended: such a file is only repaired if it is named itself."""
+
+_TAKEN = "something else has its name, or that of a folder above it: move that away first, then repair again"
 
 
 def _describe_newer(path: bytes) -> str:
@@ -276,10 +280,10 @@ class RepairPlanner:
             return replace(draft, reason=reason, expected=None)
         try:
             inspection = inspect_file(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
-        except Vanished as error:
+        except Vanished:
             if right is not None:
                 return replace(draft, reason="it is missing; copy it back yourself, then scan", is_gone=True)
-            return self._plan_gone(replace(draft, is_gone=True), expected, source, error)
+            return self._plan_gone(replace(draft, is_gone=True), expected, source)
         except ReadInterrupted:
             raise
         except ReadError as error:
@@ -349,23 +353,26 @@ class RepairPlanner:
             )
         return plan if reason is None else replace(plan, outcome=PlanOutcome.REFUSED, reason=reason)
 
-    def _plan_gone(self, draft: FilePlan, expected: Expected, source: BlockSource, error: Vanished) -> FilePlan:
+    def _plan_gone(self, draft: FilePlan, expected: Expected, source: BlockSource) -> FilePlan:
         """Plan for a lost file: it is recreated if a finding says that it should exist."""
         root_fd, path = self._run.root_fd, draft.path
+        instead = describe_instead(root_fd, path)
         try:
             stat_beneath(root_fd, path)
         except FileNotFoundError:
             pass
         except OSError:
-            return replace(draft, reason=f"something else has its name now: {error}")
+            return replace(draft, reason=_TAKEN)
         else:
-            return replace(draft, reason=f"something else has its name now: {error}")
+            path = absolute(self._run.root.path, path)
+            reason = f"it is missing{instead}: move that away first, then repair again: {move_away(path)}"
+            return replace(draft, reason=reason if instead else _TAKEN)
         if not set(draft.kinds) & REPAIRABLE:
             return replace(draft, reason=f"it is missing, but no finding says so yet; run: {program.command('scan')}")
         try:
             gone = find_gone_folders(root_fd, path)
         except OSError as failure:
-            return replace(draft, reason=f"its folder is missing, and something else has its name: {failure.strerror}")
+            return replace(draft, reason=f"{_TAKEN}: {failure.strerror}")
         plan = self._fetch_blocks(draft, expected, source)
         folders = tuple(NewFolder(folder, self._find_mode(plan, source, folder)) for folder in gone)
         model = find_model(source.find_stats(one.copy for one in plan.supplies))
