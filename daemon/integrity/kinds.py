@@ -539,6 +539,8 @@ COVERAGE_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is W
 """Exit code 3: something could not be checked."""
 
 CONTENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.freezes_baseline)
+DAMAGE = tuple(entry.kind for entry in TABLE if entry.phrase is _DAMAGED)
+"""Kinds that are told as damaged files, the gravest first; a file may have findings of several."""
 ARCHIVE_FINDINGS = frozenset({FindingKind.CHANGED, FindingKind.ROLLED_BACK})
 """Files that somebody wrote to where nobody should: not as recorded, and not damaged."""
 URGENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_urgent)

@@ -112,11 +112,14 @@ WORST_FIRST = ("overdue", "missing", "rot", "silent_rewrite", "unstable")
         ([AWAY], "backup nightly can't be read"),
         ([LATE], r"1 comparison with the backup s3://bucket/photos\n overdue"),
         (
-            [ROT._replace(kind=FindingKind(kind)) for kind in WORST_FIRST],
+            [ROT._replace(kind=FindingKind(kind), path=kind.encode()) for kind in WORST_FIRST],
             "2 damaged files, 1 file missing, 2 more in photos",
         ),
         (
-            [ROT._replace(kind=FindingKind(kind)) for kind in ("rot", "changed", *["missing"] * 10, "unstable")],
+            [
+                ROT._replace(kind=FindingKind(kind), path=b"%d" % number)
+                for number, kind in enumerate(("rot", "changed", *["missing"] * 10, "unstable"))
+            ],
             "1 damaged file, 1 file changed, 10 files missing, 1 more in photos",
         ),
         ([ROT._replace(root=b"/")], "1 damaged file in /"),
@@ -132,7 +135,7 @@ WORST_FIRST = ("overdue", "missing", "rot", "silent_rewrite", "unstable")
             [SUSPENDED._replace(message="/srv/tank is not the recorded folder")],
             "/srv/tank is not the recorded folder: not being checked",
         ),
-        ([*[MISSING] * 1000, MISSING._replace(path=None)], "1,000 files missing from the backup nightly, and more"),
+        ([*make_missing(1000), MISSING._replace(path=None)], "1,000 files missing from the backup nightly, and more"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

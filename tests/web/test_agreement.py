@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from integrity.alerts.compose import Composer
+from integrity.catalog.connection import Catalog
+from integrity.catalog.findings import find_findings
+from integrity.catalog.notified import PendingIncident
 from support.bitrot import rot
 from support.cli import Box
 from support.comparing import back_up
@@ -94,6 +99,33 @@ def test_all_that_is_said_agrees(integrity: Box, ext4: LoopFS, tmp_path: Path) -
             assert integrity.run("status").stdout.startswith("All 15 files")
             service.stop()
     assert any("damaged" in subject for subject in subjects), subjects
+
+
+def test_file_with_two_findings_is_one_damaged_file(integrity: Box, ext4: LoopFS) -> None:
+    """It rotted, and was replaced by another bad one of the same time: status, metrics, and the mail count files."""
+    root = plant(ext4.folder / "photos", 12, size_bytes=5000)
+    let_age(plant_path(root, 11))
+    integrity.run("scan", root, expect=0)
+    rot(plant_path(root, 1))
+    rot(plant_path(root, 2))
+    integrity.run("scrub", root, expect=1)
+    bad, other = plant_path(root, 2), root / "other"
+    other.write_bytes(b"x" * 5000)
+    os.utime(other, ns=(bad.stat().st_mtime_ns, bad.stat().st_mtime_ns))
+    other.rename(bad)
+    integrity.run("scrub", bad, expect=1)
+
+    found = integrity.findings("findings", expect=1)
+    assert Counter({"rot": 2, "silent_rewrite": 1}) == Counter(str(one["kind"]) for one in found)
+    said = integrity.run("status", expect=1).stdout
+    assert said.startswith("2 damaged files; no good copy is known yet.")
+    assert "open       2 damaged files:" in said
+    assert f'integrity_damaged_files{{root="{root}"}} 2.0' in integrity.run("status", "--prometheus").stdout
+    with Catalog.open(bytes(integrity.catalog), writes=False) as catalog, catalog.read() as connection:
+        news = [PendingIncident(one, is_change=False, coalesced=0) for one in find_findings(connection)]
+    body = Composer("nas").incident(news, 0, files=12).body
+    assert body.startswith("nas: 2 damaged files in photos\n")
+    assert "\n2 of 12 files are affected" in body
 
 
 def _find_contradiction(owner: Owner, visitor: WebClient) -> str:

@@ -93,7 +93,7 @@ def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
 
 def _count_kinds(findings: Sequence[Finding]) -> str:
     """Return the number of each kind of finding, the gravest first: of the two gravest, and of all problems."""
-    kinds = Counter(_find_phrase(finding) for finding in sort_by_gravity(findings))
+    kinds = Counter(phrase for phrase, _ in dict.fromkeys(map(_find_subject, sort_by_gravity(findings))))
     problems = {_find_phrase(finding) for finding in findings if finding.kind in INTEGRITY_PROBLEMS}
     noun = _find_noun(findings)
     shown = [phrase for place, phrase in enumerate(kinds) if place < _PHRASES_SHOWN or phrase in problems]
@@ -153,8 +153,8 @@ def say_how_bad(findings: Sequence[Finding], files: int) -> str:
     """
     damaged = [finding for finding in findings if finding.kind in REPAIRABLE and finding.path is not None]
     if damaged:
-        good = sum(1 for finding in damaged if _find_own_source(finding) is not None)
-        if good == len(damaged):
+        good = _count_subjects(finding for finding in damaged if _find_own_source(finding) is not None)
+        if good == _count_subjects(damaged):
             copies = "a good copy exists" if good == 1 else "good copies exist"
         elif good:
             copies = f"good copies exist of {good:,} of them"
@@ -179,9 +179,13 @@ def _say_how_bad_in_copy(findings: Sequence[Finding], files: int) -> str:
     return f"{_count_affected(listed, files)} without a good copy in that backup."
 
 
+def _count_subjects(findings: Iterable[Finding]) -> int:
+    return len({(finding.root, finding.path) for finding in findings})
+
+
 def _count_affected(findings: Sequence[Finding], files: int) -> str:
     """Write "2 of 22,582 files are"."""
-    number = len(findings)
+    number = _count_subjects(findings)
     whole = f" of {files:,}" if files >= number else ""
     noun = "file" if max(files, number) == 1 else "files"
     return f"{number:,}{whole} {noun} {'is' if number == 1 else 'are'}"
@@ -212,6 +216,11 @@ def say_what_to_do(findings: Sequence[Finding], steps: Sequence[NextStep]) -> st
     else:
         step = NextStep("see the next step of each below; all are listed by", program.command("findings"))
     return f"What to do: {printable(step.words)}" + (f":  {printable(step.command)}" if step.command else ".")
+
+
+def _find_subject(finding: Finding) -> tuple[Phrase, tuple[object, ...]]:
+    """Return what is counted as one: a file is damaged once, whatever was found of it."""
+    return _find_phrase(finding), (finding.root, finding.path or finding.id, finding.copy)
 
 
 def _find_phrase(finding: Finding) -> Phrase:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from integrity import program
@@ -27,7 +28,7 @@ from integrity.catalog.rows import (
     read_word,
 )
 from integrity.errors import ConfigError
-from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
+from integrity.kinds import CONTENT_FINDINGS, DAMAGE, INODE_FINDINGS
 from integrity.model import (
     ByteRange,
     Certainty,
@@ -254,6 +255,20 @@ def find_unreachable_copies(c: Connection) -> dict[tuple[RootId, str], int]:
         SELECT root_id, copy, min(opened_at) FROM finding
         WHERE kind = 'copy_unreadable' AND path = x'' AND state != 'resolved' GROUP BY root_id, copy"""
     return {(root_id, copy): opened_at for root_id, copy, opened_at in c.rows(query)}
+
+
+def count_told_twice(c: Connection, root_id: RootId) -> int:
+    """Count the open incidents of damage whose file has one of a graver kind of damage: it is one damaged file."""
+    pairs = ", ".join(f"('{kind}', '{graver}')" for graver, kind in combinations(DAMAGE, 2))
+    query = f"""
+        SELECT count(*) FROM finding
+        WHERE root_id = ? AND kind IN ({quoted(DAMAGE)}) AND copy = '' AND state != 'resolved' AND {IS_FIRST}
+            AND EXISTS (
+                SELECT 1 FROM finding AS graver
+                WHERE graver.root_id = finding.root_id AND graver.kind IN ({quoted(DAMAGE)})
+                    AND graver.path = finding.path AND graver.copy = '' AND graver.state != 'resolved'
+                    AND (finding.kind, graver.kind) IN (VALUES {pairs}))"""
+    return c.value(query, root_id)
 
 
 class IncidentSpan(NamedTuple):

@@ -25,6 +25,7 @@ from integrity.jobs.lock import LockHolder, find_holder
 from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.scrub.promise import find_facts, measure_rate
 from integrity.jobs.targets import find_target, is_inside
+from integrity.kinds import DAMAGE
 from integrity.model import Finding, FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class RootStatus(NamedTuple):
         plan: what ``verify_every`` requires of the windows; None if no service has scrubbed yet.
         windows: the scrub windows of the service, as configured.
         devices: what its disks and arrays last reported.
+        told_twice: how many more findings of damage there are than damaged files.
     """
 
     root: RootRecord
@@ -65,6 +67,12 @@ class RootStatus(NamedTuple):
     plan: Plan | None = None
     windows: str = ""
     devices: tuple[DeviceReport, ...] = ()
+    told_twice: int = 0
+
+    @property
+    def damaged_files(self) -> int:
+        """The number of damaged files; one may have several findings."""
+        return sum(self.open_kinds[kind] for kind in DAMAGE) - self.told_twice
 
     @property
     def is_overdue(self) -> bool:
@@ -136,6 +144,11 @@ class Status(NamedTuple):
     def is_hub_silent(self) -> bool:
         """Whether a hub has not been told anything for long."""
         return self.hub is not None and self.hub.is_silent(self.at)
+
+    @property
+    def told_twice(self) -> int:
+        """How many more findings of damage there are than damaged files."""
+        return sum(one.told_twice for one in self.roots)
 
     @property
     def lasting_failures(self) -> tuple[ChannelState, ...]:
@@ -233,6 +246,7 @@ def _find_root_status(
         plan=plan,
         windows=config.schedule.scrub,
         devices=tuple(find_reports(connection, root)),
+        told_twice=findings.count_told_twice(connection, root.id),
     )
 
 

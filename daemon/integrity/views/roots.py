@@ -106,7 +106,8 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
         yield f"  skipped    {names} in the last scan: links, special files, other mounts, and excluded files"
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
-        yield f"  open       {styler.style(describe_kinds(one.open_kinds), color)}:  {program.command('findings')}"
+        kinds = describe_kinds(one.open_kinds, told_twice=one.told_twice)
+        yield f"  open       {styler.style(kinds, color)}:  {program.command('findings')}"
     yield f"  last scan  {describe_root_run(one.last_scan)}"
     yield f"  last scrub {describe_root_run(one.last_scrub)}"
     if one.working is not None:

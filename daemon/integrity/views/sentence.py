@@ -60,9 +60,8 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     doubts += [] if silence is None else [silence]
     doubts += [text for one in status.roots for text in _find_unverified(one)]
     if damage:
-        return Sentence(
-            Gravity.PROBLEM, f"{describe_kinds(damage, status.worst)}{_describe_repair(status.worst)}.", tuple(doubts)
-        )
+        text = describe_kinds(damage, status.worst, status.told_twice)
+        return Sentence(Gravity.PROBLEM, f"{text}{_describe_repair(status.worst)}.", tuple(doubts))
     if not status.roots:
         return Sentence(
             Gravity.WARNING, "No folder is watched yet.", (f"Record one with: {program.command('scan FOLDER')}",)
@@ -85,15 +84,15 @@ def describe_sentence(sentence: Sentence, styler: Styler) -> Iterator[str]:
 
 def _describe_repair(worst: Sequence[Finding]) -> str:
     """Say which files can be repaired; empty if there is nothing to repair, or too much to say."""
-    bad = [one for one in worst if one.kind in REPAIRABLE and one.path is not None]
-    good = [one for one in bad if find_source([one]) is not None]
+    bad = {(one.root, one.path) for one in worst if one.kind in REPAIRABLE and one.path is not None}
+    good = {(one.root, one.path): one for one in worst if find_source([one]) is not None}
     if not bad:
         return ""
     if not good:
         return "; no good copy is known yet"
-    source = find_source(good)
+    source = find_source(list(good.values()))
     which = {1: "it", 2: "both"}.get(len(bad), f"all {len(bad):,}") if len(good) == len(bad) else f"{len(good):,}"
-    verb = "restored" if all(one.kind is FindingKind.MISSING for one in good) else "repaired"
+    verb = "restored" if all(one.kind is FindingKind.MISSING for one in good.values()) else "repaired"
     return f"; {which} can be {verb} from {'backups' if source is None else printable(source)}"
 
 

@@ -11,7 +11,7 @@ from integrity import program
 from integrity.alerts.wording import damage, describe_held_back, list_numbers, next_steps, other_names, read_on, title
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
-from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS, NextStep, Phrase
+from integrity.kinds import DAMAGE, GRAVITY, INTEGRITY_PROBLEMS, KINDS, NextStep, Phrase
 from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts, SkipReason
 from integrity.paths import absolute
 
@@ -171,16 +171,19 @@ def _state(finding: Finding) -> str:
     return finding.state.value
 
 
-def describe_kinds(kinds: Counter[FindingKind], findings: Iterable[Finding] = ()) -> str:
+def describe_kinds(kinds: Counter[FindingKind], findings: Iterable[Finding] = (), told_twice: int = 0) -> str:
     """
     Write how many findings there are of each kind, in words for people, the gravest first.
 
     Args:
         findings: as many of them as are known, for how much the mass changes hold back.
+        told_twice: how many more findings of damage there are than damaged files.
     """
     phrases = Counter[Phrase]()
     for kind in sorted(kinds, key=GRAVITY.__getitem__):
         phrases[KINDS[kind].phrase] += kinds[kind]
+    if told_twice:
+        phrases[KINDS[DAMAGE[0]].phrase] -= told_twice
     held_back = {KINDS[FindingKind.MASS_CHANGE].phrase: describe_held_back(findings)}
     texts = (
         f"{number:,} {one.one if number == 1 else one.many}{held_back.get(one, '')}" for one, number in phrases.items()

@@ -120,6 +120,7 @@ def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
     kept = gauge("promise_kept", "1 if every file was verified within verify_every.", "root")
     overdue = gauge("overdue_bytes", "Bytes of files not verified within verify_every.", "root")
     active = gauge("root_active", "0 while the folder is paused or suspended, so nothing in it is checked.", "root")
+    damaged = gauge("damaged_files", "Damaged files; one may have several open findings.", "root")
     findings = gauge("findings_open", "Open findings.", "root", "kind")
     for one in roots:
         path, covered = show_path(one.root.path), one.coverage
@@ -134,6 +135,7 @@ def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
         kept.add_metric([path], not covered.overdue_files)
         overdue.add_metric([path], covered.overdue_bytes)
         active.add_metric([path], one.root.state is RootState.ACTIVE)
+        damaged.add_metric([path], one.damaged_files)
         for kind, number in sorted(one.open_kinds.items()):
             findings.add_metric([path, kind.value], number)
     yield from (files, size, verified, oldest, kept, overdue, active, findings)
