@@ -176,3 +176,25 @@ def test_what_stands_in_place_of_a_file_is_moved_away_first(integrity: Box, arch
     lost.rename(f"{lost}.away")
     integrity.run("repair", lost, "--from", copy, "--apply", expect=0)
     assert lost.read_bytes() == b"photo 3"
+
+
+@pytest.mark.parametrize("is_compared", [True, False])
+def test_archived_file_that_was_appended_to_can_be_repaired(
+    integrity: Box, archive: Path, *, is_compared: bool
+) -> None:
+    """It may be a copy that goes on, or a mistake: both ways out are told, with the good copy if one is known."""
+    copy = back_up(archive, archive.with_name("nightly"))
+    if is_compared:
+        compare(integrity, archive, "--with", copy, expect=0)
+    longer = archive / "album/3.jpg"
+    with longer.open("ab") as file:
+        file.write(b"more")
+    (finding,) = integrity.findings("scan", expect=1)
+    steps = finding["next_steps"]
+    assert isinstance(steps, list)
+
+    assert str(steps[0]["words"]).startswith("complete the copy")
+    source = str(copy) if is_compared else "COPY"
+    assert f"integrity repair {longer} --from {source}" in [one["command"] for one in steps]
+    known = f"; it can be repaired from {copy}" if is_compared else "; no good copy is known yet"
+    assert f"1 file changed{known}." == integrity.run("status", expect=1).stdout.splitlines()[0]

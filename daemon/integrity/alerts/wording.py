@@ -17,6 +17,7 @@ from integrity import program
 from integrity.config import spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import (
+    ARCHIVE_FINDINGS,
     FROM_SOME_COPY,
     GRAVITY,
     INTEGRITY_PROBLEMS,
@@ -327,11 +328,12 @@ def _steps_of_kind(finding: Finding) -> list[NextStep]:
         return []  # it was never there, so there is nothing to release or rebind
     places = {"path": shell_path(path), "root": shell_path(finding.root), "copy": shell_word(finding.copy or "COPY")}
     own = finding.step and finding.command
+    is_repair_told = finding.step and (finding.command or finding.kind not in ARCHIVE_FINDINGS)
     return [
         NextStep(step.words, _spell(step.command and step.command.format(**places)))
         for step in KINDS[finding.kind].steps
-        # Its own may name a copy that is known to be good, or be one of these.
-        if not (finding.step and step.command == FROM_SOME_COPY)
+        # Its own may name a copy that is known to be good, forbid a repair, or be one of these.
+        if not (is_repair_told and step.command == FROM_SOME_COPY)
         if not (own and step.command and step.command.format(**places) == own)
     ]
 
@@ -352,7 +354,8 @@ def steps_together(finding: Finding, folder: bytes) -> tuple[NextStep, ...]:
     source = find_source([finding])
     places = {"folder": shell_path(place), "root": shell_path(finding.root), "copy": shell_word(source or "COPY")}
     own = [] if finding.step is None or source else [NextStep(finding.step, _command_for_any(finding))]
-    steps = [step for step in KINDS[finding.kind].together if not (own and "{copy}" in (step.command or ""))]
+    is_repair_told = own and (finding.command or finding.kind not in ARCHIVE_FINDINGS)
+    steps = [step for step in KINDS[finding.kind].together if not (is_repair_told and "{copy}" in (step.command or ""))]
     if IN_ITS_PLACE in finding.message:
         own.insert(0, NextStep(_MOVE_AWAY, "mv FILE FILE.away"))
     return (*own, *(NextStep(step.words, step.command and step.command.format(**places)) for step in steps))

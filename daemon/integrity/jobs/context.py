@@ -39,6 +39,7 @@ from integrity.jobs import messages
 from integrity.jobs.actor import find_user
 from integrity.jobs.repair_advice import advise_repair, renew_copy_advice
 from integrity.jobs.report import Note, NoteKind, Progress, Report, Stop
+from integrity.kinds import ARCHIVE_FINDINGS
 from integrity.model import (
     Actor,
     Capability,
@@ -284,9 +285,11 @@ class RootRun:
         if record is not None:
             require_current(connection, record)
             path = record.path
-        if step is None and copy is None and record is not None:
+        if copy is None and record is not None and (step is None or kind in ARCHIVE_FINDINGS):
             advice = advise_repair(connection, self.root.id, self.root.path, record.path, record.id, kind)
-            step, command = advice or (None, None)
+            if advice is not None:
+                step = advice.step if step is None else f"{step}; otherwise, {advice.step}"
+                command = advice.command
         new = NewFinding(
             kind,
             self.root.id,

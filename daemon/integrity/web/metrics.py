@@ -138,7 +138,7 @@ def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
         damaged.add_metric([path], one.damaged_files)
         for kind, number in sorted(one.open_kinds.items()):
             findings.add_metric([path, kind.value], number)
-    yield from (files, size, verified, oldest, kept, overdue, active, findings)
+    yield from (files, size, verified, oldest, kept, overdue, active, damaged, findings)
 
 
 def _collect_devices(status: Status) -> Iterator[Metric]:
