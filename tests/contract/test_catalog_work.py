@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from integrity.catalog import baselines, removal
+from integrity.catalog import baselines, findings, removal
 from integrity.catalog.connection import Catalog
+from integrity.catalog.coverage import coverage
+from integrity.catalog.findings import NewFinding
 from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
-from integrity.model import BaselineReason, FileId
+from integrity.model import BaselineReason, FileId, FindingKind
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
 
@@ -60,10 +64,27 @@ def test_large_suspect_does_not_starve_the_others(box: CatalogBox, everything: W
 
 def test_wave_of_suspects_has_no_priority(box: CatalogBox, everything: WorkOrder) -> None:
     """After a `chown -R` the promise goes on as if nothing had happened (R2)."""
-    ids = box.record_all({b"%02d" % n: make_reading(n, inode=n) for n in range(20)})
-    suspect(box, *ids[10:])
+    ids = box.record_all({b"%02d" % n: make_reading(n, inode=n) for n in range(60)})
+    suspect(box, *ids[30:])
 
-    assert order_of(box, everything) == [b"%02d" % n for n in range(20)]
+    assert order_of(box, everything) == [b"%02d" % n for n in range(60)]
+    assert order_of(box, replace(everything, older_than_at=NOW - DAY_S, has_suspects=True)) == []
+
+
+def test_few_suspects_are_due_whatever_the_age_of_the_others(box: CatalogBox, everything: WorkOrder) -> None:
+    """Also in a small root, and beside a share of the rest; not those that were read since and have a finding."""
+    ids = box.record_all({b"%02d" % n: make_reading(n, inode=n, size_bytes=100) for n in range(10)})
+    suspect(box, ids[7], ids[8])
+    with box.catalog.transaction() as c:
+        damage = NewFinding(FindingKind.SILENT_REWRITE, box.root.id, ids[8], b"08", "why")
+        findings.open_finding(c, damage, now=NOW, run_id=None)
+    due = replace(everything, older_than_at=NOW - DAY_S)
+
+    assert order_of(box, due) == []
+    assert order_of(box, replace(due, has_suspects=True)) == [b"07"]
+    assert order_of(box, replace(everything, at_least_bytes=0, has_suspects=True)) == [b"07"]
+    with box.catalog.read() as c:
+        assert coverage(c, box.root.id, now=NOW, verify_every_s=DAY_S).suspects == 1
 
 
 def test_large_files_can_be_had_apart(box: CatalogBox, everything: WorkOrder) -> None:

@@ -87,6 +87,18 @@ def test_new_files_that_come_later_are_verified_too(context: Context, monitored:
     assert (7, False) == turn(window, context, monitored)
 
 
+def test_touched_files_are_verified_in_the_open_window(context: Context, monitored: MonitoredRoot) -> None:
+    """All was verified just now; then one file is touched, and is verified alone."""
+    window = make_window()
+    while turn(window, context, monitored)[1]:
+        pass
+    touched = next(one for one in Path(os.fsdecode(monitored.path)).rglob("*") if one.is_file())
+    touched.chmod(0o600)
+    scan(context, [monitored.path], ScanOptions())
+    window.mark_new(monitored)
+    assert (1, False) == turn(window, context, monitored)
+
+
 def test_turn_that_made_room_goes_on(context: Context, monitored: MonitoredRoot) -> None:
     """What it has read counts; it has another turn however much that was."""
     window = make_window()
@@ -170,7 +182,7 @@ def test_turn_that_waits_when_the_service_stops_is_not_queued_again(
     lent = Event()
     dispatcher.lend([monitored.path], lent.set, lambda _: None)
     assert lent.wait(10)
-    timetable.verify_new(monitored)
+    timetable.verify_new(monitored, has_new=True)
     assert 1 == len(dispatcher.queued())
 
     timetable.stop()

@@ -503,6 +503,9 @@ class CatalogMachine(RuleBasedStateMachine):
     def _is_frozen(self, file_id: FileId) -> bool:
         return any(one.kind in CONTENT_FINDINGS for one in self._find_unresolved(file_id))
 
+    def _find_suspects(self) -> set[FileId]:
+        return {number for number, one in self._is.files.items() if one.is_suspect and not self._is_frozen(number)}
+
     def _is_uncovered(self, file_id: FileId) -> bool:
         return any(one.kind in CONTENT_FINDINGS | DOUBTS for one in self._find_unresolved(file_id))
 
@@ -751,7 +754,7 @@ class CatalogMachine(RuleBasedStateMachine):
         assert found.uncovered_files == len(all_files) - len(covered)
         assert (found.cache_possible_files, found.cache_possible_bytes) == (len(cached), _sum(cached))
         assert found.verified_bytes == _sum(verified)
-        assert found.suspects == sum(one.is_suspect for one in all_files.values())
+        assert found.suspects == len(self._find_suspects())
         assert found.oldest_at == min((one.find_last_check(now) for one in covered.values()), default=None)
         for first, before, count, size in found.histogram:
             ages = [one for one in all_files.values() if _is_aged(now - one.find_last_check(now), first, before)]
@@ -788,7 +791,9 @@ class CatalogMachine(RuleBasedStateMachine):
         for number in range(4):
             prefix, due_days, older_days, never, percent, at_least = _ORDERS[(self._steps + number) % len(_ORDERS)]
             due, older = (days and self._now - days * DAY_S for days in (due_days, older_days))
-            order = WorkOrder(self._box.root.id, prefix, self._now, never, older, due, percent, at_least)
+            order = WorkOrder(
+                *(self._box.root.id, prefix, self._now, never, older, due, percent, at_least), bool(number % 2)
+            )
             summary = create_worklist(c, order)
             pages = _page(lambda after: page_worklist(c, after, 2))
             wanted = self._list_by_hand(order)
@@ -805,17 +810,34 @@ class CatalogMachine(RuleBasedStateMachine):
             if any(one.kind is FindingKind.UNREADABLE for one in self._find_unresolved(file_id))
         }
         due = {file_id for file_id in below if order.due_before_at is not None and last[file_id] < order.due_before_at}
+        suspects = self._find_suspects()
+        assert len(suspects) <= 20  # few, so they have priority
+        early = suspects if order.has_suspects else set()
         chosen = [
             file_id
             for file_id, one in below.items()
-            if (not order.never_verified_only or one.is_never_verified(now))
-            and (order.older_than_at is None or last[file_id] < order.older_than_at)
+            if file_id in early
+            or (
+                (not order.never_verified_only or one.is_never_verified(now))
+                and (order.older_than_at is None or last[file_id] < order.older_than_at)
+            )
         ]
 
-        def key(file_id: FileId) -> tuple[object, ...]:
+        def find_place(file_id: FileId) -> tuple[int, int, FileId]:
             one = below[file_id]
             day = -1 if one.is_never_verified(now) else (one.verified_at or 0) // DAY_S
-            return file_id in unreadable, file_id not in due, day, one.reading.witness.inode, file_id
+            return day, one.reading.witness.inode, file_id
+
+        before: dict[FileId, int] = {}  # bytes of files of its sort that come before
+        totals = Counter[tuple[bool, bool, bool]]()
+        for file_id in sorted(chosen, key=find_place):
+            sort = file_id in unreadable, file_id in due, file_id in suspects
+            before[file_id] = totals[sort]
+            totals[sort] += below[file_id].size
+
+        def key(file_id: FileId) -> tuple[object, ...]:
+            turn = (before[file_id], file_id not in suspects) if suspects else ()
+            return file_id in unreadable, file_id not in due, turn, find_place(file_id)
 
         chosen.sort(key=key)
         if order.percent is not None:
@@ -823,7 +845,7 @@ class CatalogMachine(RuleBasedStateMachine):
         if order.at_least_bytes is not None:
             half = -(-order.at_least_bytes // 2)
             sizes = [min(below[one].size, half) for one in chosen]
-            kept = {one for one in chosen if one in due}
+            kept = {one for one in chosen if one in due or one in early}
             cut = _cut(chosen, sizes, order.at_least_bytes) if order.at_least_bytes else []
             chosen = [one for one in chosen if one in kept or one in cut]
         return chosen

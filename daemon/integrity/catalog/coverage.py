@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from integrity.catalog.db import Connection
 from integrity.catalog.rows import DAY_S, NEVER_AT, quoted, select_last_check, unless_ahead
+from integrity.catalog.worklist import IS_SUSPECT
 from integrity.kinds import DOUBTS
 from integrity.model import ReadHow, RootId
 
@@ -61,7 +62,7 @@ class Coverage(NamedTuple):
     cache_possible_files: int  # verified, but possibly from the page cache
     cache_possible_bytes: int
     verified_bytes: int  # re-read from the disk within verify_every, and intact
-    suspects: int
+    suspects: int  # replaced or touched, and not read since
     histogram: tuple[tuple[int, int | None, int, int], ...]  # (from day, before day or None, files, bytes)
     ages: tuple[AgeShare, ...]  # in the order of Age; none is left out
 
@@ -116,7 +117,7 @@ def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -
         SELECT CASE {begins} ELSE {len(_DAYS) - 1} END AS bucket, is_uncovered, is_never,
             last < {now - verify_every_s} AS is_overdue, read_how, count(*), sum(size_bytes), sum(is_suspect), min(last)
         FROM (
-            SELECT file.size_bytes, file.is_suspect, file.read_how,
+            SELECT file.size_bytes, {IS_SUSPECT} AS is_suspect, file.read_how,
                 {select_last_check("file.verified_at", "file.recorded_at", now)} AS last,
                 {unless_ahead("file.verified_at", now)} IS NULL AS is_never, {_IS_UNCOVERED} AS is_uncovered
             FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? LIMIT -1

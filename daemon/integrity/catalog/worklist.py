@@ -3,10 +3,11 @@ The order in which a scrub verifies files (R7), decided at its start and stored 
 
 No cursor is stored: the order follows from the time of each file's last verification. Files that are due come first;
 then suspects (R2), interleaved with others by bytes, so that suspects get at most half of any window; then the rest by
-day of the last verification (never verified first), and within a day by inode, which is roughly disk order. If more
-than 5 % of a root are suspects (``chown -R``), they get no priority, so that due dates are kept. Large files can be
-listed separately, so that each kind gets its share of a window. After a run that stopped because of a failing device,
-the files that it did not reach come first. Files known to be unreadable come last, because each costs failing reads.
+day of the last verification (never verified first), and within a day by inode, which is roughly disk order. If many
+files of a root are suspects (``chown -R``), they get no priority, so that due dates are kept. A suspect with an open
+finding about its content was read since: it has no priority. Large files can be listed separately, so that each kind
+gets its share of a window. After a run that stopped because of a failing device, the files that it did not reach come
+first. Files known to be unreadable come last, because each costs failing reads.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from integrity.catalog.rows import (
 from integrity.kinds import STOPPED_READING
 from integrity.model import RootId
 
-_WAVE_PERCENT = 5
+_WAVE_FILES, _WAVE_PERCENT = 20, 5
 _ANY_SIZE = (1 << 63) - 1
 
 
@@ -44,6 +45,7 @@ class WorkOrder:
     due_before_at: int | None = None  # files last verified (or recorded) before this time are due and come first
     percent: float | None = None  # only this share of the bytes below the prefix
     at_least_bytes: int | None = None  # due files, and more in the order of the list until this size is reached
+    has_suspects: bool = False  # besides, suspects that have priority: whatever else the order leaves out
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,13 @@ def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
     if order.older_than_at is not None:
         conditions.append(f"last_check < {order.older_than_at}")
     left_alone_at = _find_left_alone_at(c, order.root_id)
+    is_prioritized = has_prioritized(c, order.root_id)
+    is_early = "is_suspect" if order.has_suspects and is_prioritized else "0"
     # is_frozen is true for each unreadable file: it avoids a search for findings of the others.
     query = f"""
         INSERT INTO worklist (file_id, size_bytes, is_due)
         WITH checked AS (
-            SELECT file.id, file.size_bytes, file.inode, file.is_suspect, {last_check} AS last_check,
+            SELECT file.id, file.size_bytes, file.inode, {IS_SUSPECT} AS is_suspect, {last_check} AS last_check,
                 {unless_ahead("file.verified_at", order.now)} AS verified_at,
                 {"0" if order.due_before_at is None else f"{last_check} < {order.due_before_at}"} AS is_due,
                 {"0" if left_alone_at is None else f"{last_check} < {left_alone_at}"} AS is_left_alone,
@@ -76,9 +80,8 @@ def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
                     WHERE finding.file_id = file.id AND finding.kind = 'unreadable' AND finding.state != 'resolved'
                 ) AS is_unreadable
             FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}
-        ) SELECT id, size_bytes, is_due FROM checked WHERE {" AND ".join(conditions) or "1"}
-        ORDER BY is_unreadable, is_left_alone DESC, is_due DESC,
-            {_INTERLEAVED if _has_priority(c, order) else ""} {_BY_DISK}"""
+        ) SELECT id, size_bytes, is_due OR {is_early} FROM checked WHERE {" AND ".join(conditions) or "1"} OR {is_early}
+        ORDER BY is_unreadable, is_left_alone DESC, is_due DESC, {_INTERLEAVED if is_prioritized else ""} {_BY_DISK}"""
     c.run(query, *values)
     if order.percent is not None:
         sql = f"SELECT sum(file.size_bytes) FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}"
@@ -98,13 +101,21 @@ _INTERLEAVED = f"""
 """Running total of bytes within each kind: sorting by it interleaves suspects with others, suspects first."""
 
 
-def _has_priority(c: Connection, order: WorkOrder) -> bool:
-    """Return whether suspects exist and are few enough to get priority."""
-    sql = """
-        SELECT coalesce(sum(file.is_suspect), 0), count(*)
+IS_SUSPECT = "(file.is_suspect AND NOT file.is_frozen)"
+
+
+def has_prioritized(c: Connection, root_id: RootId) -> bool:
+    """Return whether a root has suspects that are read early."""
+    sql = f"""
+        SELECT coalesce(sum({IS_SUSPECT}), 0), count(*)
         FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ?"""
-    [(suspects, files)] = c.rows(sql, order.root_id)
-    return bool(0 < suspects <= files * _WAVE_PERCENT / 100)
+    [(suspects, files)] = c.rows(sql, root_id)
+    return are_read_early(suspects, files)
+
+
+def are_read_early(suspects: int, files: int) -> bool:
+    """Return whether suspects exist and are few enough to get priority."""
+    return 0 < suspects <= max(_WAVE_FILES, files * _WAVE_PERCENT / 100)
 
 
 def _find_left_alone_at(c: Connection, root_id: RootId) -> int | None:

@@ -19,7 +19,7 @@ from integrity.cli.session import Session
 )
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
 @click.option("--all", "everything", is_flag=True, help="All recorded files (the default).")
-@click.option("--due", is_flag=True, help="Only files due for verification (see verify_every).")
+@click.option("--due", is_flag=True, help="Only files due for verification (see verify_every), or touched since.")
 @click.option("--new", is_flag=True, help="Only files that were never verified.")
 @click.option("--older-than", "older_than_s", type=DURATION, help="Only files last verified before this, such as 10d.")
 @click.option("--percent", type=PERCENT, metavar="P", help="At most P % of the data.")

@@ -27,6 +27,7 @@ class ScrubOptions(NamedTuple):
         due: only what ``verify_every`` requires now.
         new: only what was recorded and never re-read.
         older_than_s: only what was last verified longer ago than this.
+        touched: besides, what was replaced or touched and not read since, unless that is much; ``due`` has it, too.
         percent: this share of the recorded bytes, stalest first.
         due_within_s: what becomes due within this time comes first.
         at_least_bytes: after the due files, read the stalest ones up to this total; None: everything.
@@ -44,6 +45,7 @@ class ScrubOptions(NamedTuple):
     due: bool = False
     new: bool = False
     older_than_s: int | None = None
+    touched: bool = False
     percent: float | None = None
     due_within_s: int = 0
     at_least_bytes: int | None = None

@@ -303,8 +303,8 @@ class Daemon:
         def ended(result: Summary | AppError) -> None:
             if isinstance(result, CatalogError):
                 self._dirty_paths.add_whole(root.path)
-            elif isinstance(result, Summary) and result.counts.new:
-                self._timetable.verify_new(root)
+            elif isinstance(result, Summary):
+                self._timetable.verify_new(root, has_new=bool(result.counts.new))
 
         self._dispatcher.scan(root, reason, ended)
 
@@ -322,8 +322,8 @@ class Daemon:
         def ended(result: Summary | AppError) -> None:
             if isinstance(result, AppError):
                 self._dirty_paths.give_back(root.path, names)
-            elif result.counts.new:
-                self._timetable.verify_new(root)
+            else:
+                self._timetable.verify_new(root, has_new=bool(result.counts.new))
 
         if names:
             self._dispatcher.look(root, names, ended)

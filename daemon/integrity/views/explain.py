@@ -161,8 +161,8 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
         yield f"  last read   {READ_HOW[record.read_how.value]}"
     if record.witness.is_racy:
         yield "  note        a program may have been writing to it when it was recorded; it will be read again"
-    if record.is_suspect:
-        yield "  note        its metadata changed since (see inode); it will be verified early"
+    if record.is_suspect and not record.is_frozen:
+        yield "  note        it was replaced or touched (see inode), and not read since; the next scrub verifies it"
     if record.is_frozen:
         yield "  note        its record is kept until its open finding is resolved"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
+from integrity.catalog.worklist import are_read_early
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
@@ -178,7 +179,11 @@ def _list_notes(one: RootStatus) -> Iterator[str]:
         yield f"{size} possibly read from the cache, not from the disk"
     if covered.suspects:
         were = "1 file was" if covered.suspects == 1 else f"{covered.suspects:,} files were"
-        yield f"{were} replaced or touched; {'it is' if covered.suspects == 1 else 'they are'} verified next"
+        is_early = are_read_early(covered.suspects, covered.files)
+        when = (
+            "the next scrub verifies this first" if is_early else "these are many, so each is verified when it is due"
+        )
+        yield f"{were} replaced or touched since the last reading; {when}"
     if scan is not None and scan.counts.unstable:
         yield f"{count(scan.counts.unstable, 'file')} changed during the last scan"
 

@@ -136,8 +136,8 @@ def plan_window(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: i
     """
     Return what the open window should verify of a root.
 
-    First all that becomes due before the end of the next window, which may be missed. Then, stalest first, a share that
-    suffices if every later window does the same. Unrecorded files are left to scans.
+    First all that becomes due before the end of the next window, which may be missed. Then what was touched, and a
+    share, stalest first, that suffices if every later window does the same. Unrecorded files are left to scans.
     """
     from integrity.jobs.options import ScrubOptions  # here, for `status` scrubs nothing
 
@@ -146,6 +146,7 @@ def plan_window(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: i
     demand = _Demand(facts, windows, verify_every_s, now, end, margin_s=margin)
     share = demand.needed_per_unit() * max(1, demand.units(now, end))
     return ScrubOptions(
+        touched=True,
         due_within_s=margin,
         at_least_bytes=-int(-share // 1),
         time_limit_s=None if closes is None else closes - now,

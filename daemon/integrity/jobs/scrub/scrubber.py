@@ -129,6 +129,7 @@ class Scrubber:
             due_before_at=promised_at + options.due_within_s,
             percent=options.percent,
             at_least_bytes=options.at_least_bytes,
+            has_suspects=options.due or options.touched,
         )
 
     def _read_worklist(self) -> None:

@@ -1,5 +1,5 @@
 """
-Plan the scrubs in an open window: first what ``verify_every`` requires, then new files.
+Plan the scrubs in an open window: first what ``verify_every`` requires, then new and touched files.
 
 Decides how much of a root each turn reads, and when the root is done for this window. A turn may pause; the next turn
 continues with the rest.
@@ -113,7 +113,7 @@ class ScrubWindow:
         return ready
 
     def mark_new(self, root: MonitoredRoot) -> None:
-        """Record that a root has new files to verify in this window."""
+        """Record that a root has new or touched files to verify in this window."""
         with self._lock:
             share = self._shares.get(root.path)
             if share is not None:

@@ -13,6 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from integrity.catalog import runs
+from integrity.catalog.roots import find_roots
+from integrity.catalog.worklist import has_prioritized
 from integrity.errors import AppError
 from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.context import Context
@@ -124,12 +126,26 @@ class Timetable:
         """Return what is scheduled next."""
         return tuple(NextRun(name, at) for name, at in self._scheduler.next_runs())
 
-    def verify_new(self, root: MonitoredRoot) -> None:
-        """Scrub a root's new files if a window is open: data that is right only in memory proves nothing."""
+    def verify_new(self, root: MonitoredRoot, *, has_new: bool) -> None:
+        """
+        Scrub a root's new and touched files if a window is open: data that is right only in memory proves nothing.
+
+        Args:
+            has_new: it has new files; else it is looked up whether some were touched.
+        """
         window = self._window
-        if window is not None:
+        if window is not None and (has_new or self._has_touched(root)):
             window.mark_new(root)
             self._scrub(window, root)
+
+    def _has_touched(self, root: MonitoredRoot) -> bool:
+        try:
+            with self._service.open_catalog() as catalog, catalog.read() as connection:
+                known = next((one for one in find_roots(connection) if one.path == root.path), None)
+                return known is not None and has_prioritized(connection, known.id)
+        except AppError as error:
+            _log.error("touched_not_known: %s", error)
+            return False
 
     def needs(self, lane: str) -> Callable[[], float]:
         """Return a function that gives the read rate a device's roots need in the open window, in bytes per second."""
