@@ -82,7 +82,7 @@ def test_unreadable_file_is_a_gap(integrity: Box, data: Path) -> None:
 
     done = run_as_nobody(integrity, "gate", data)
 
-    assert (3, True) == (done.code, "1 finding open (1 file unreadable)" in done.stdout)
+    assert (3, True) == (done.code, "1 finding open (1 file or folder unreadable)" in done.stdout)
     assert 0 == run_as_nobody(integrity, "gate", data / "d2").code
 
 

@@ -8,9 +8,11 @@ from dataclasses import fields, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from integrity.catalog.runs import RunRecord
 from integrity.cli.output import Output
 from integrity.jobs.report import Summary
-from integrity.model import Job, Outcome, RunCounts, Tally
+from integrity.model import Job, Outcome, RootId, RunCounts, RunId, Tally
+from integrity.views.roots import describe_root_run
 from integrity.views.text import describe_summary
 
 numbers = st.one_of(st.just(0), st.integers(0, 50_000))
@@ -49,6 +51,23 @@ def test_numbers_add_up(counts: RunCounts) -> None:
 
     assert files == counts.known - counts.skipped
     assert sum(parts) == counts.known == sum(getattr(counts, tally.value) for tally in Tally)
+
+
+def test_files_that_an_interrupted_run_did_not_reach_are_not_called_unchanged_or_not_due() -> None:
+    """Nobody looked at them."""
+    counts = RunCounts(verified=8, not_due=12)
+
+    assert "  20 files: 8 verified, 12 left for later" in describe(Job.SCRUB, Outcome.INTERRUPTED, counts)
+    assert "  20 files: 8 verified, 12 unchanged or not reached" in describe(Job.SCAN, Outcome.INTERRUPTED, counts)
+    assert "  20 files: 8 verified, 12 unchanged" in describe(Job.SCAN, Outcome.CLEAN, counts)
+
+
+def test_status_counts_the_files_that_a_scrub_read() -> None:
+    """Those that it left for later belong to no number of bytes."""
+    counts = RunCounts(verified=13, not_due=2, bytes_read=130 << 10)
+    run = RunRecord(RunId(1), RootId(1), Job.SCRUB, 0, 1, Outcome.CLEAN, 1, 1, counts, 1.0, None)
+
+    assert describe_root_run(run).endswith(", 13 of 15 files, 130 KiB read")
 
 
 @given(all_counts, all_counts)

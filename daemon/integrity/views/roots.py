@@ -11,7 +11,7 @@ from integrity.catalog.worklist import are_read_early
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
-from integrity.model import RootState
+from integrity.model import Job, RootState
 from integrity.paths import path_fields
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.service import ServiceView, describe_watch
@@ -156,7 +156,9 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
         text = f"{_describe_verified(one, promise)} (oldest: {age} ago); next check due {local_time(one.due_at)}"
     if covered.never_verified_files:
         size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
-        text += f"; {size} not read again since they were recorded"
+        text += (
+            f"; {size} not read again since {'it was' if covered.never_verified_files == 1 else 'they were'} recorded"
+        )
     return text
 
 
@@ -195,7 +197,10 @@ def describe_root_run(run: RunRecord | None) -> str:
     if run.outcome is None:
         return f"{local_time(run.started_at)}, not finished"
     took = "" if run.duration_s is None else f" in {format_duration(run.duration_s)}"
-    read = f"{count(run.counts.known - run.counts.skipped, 'file')}, {format_size(run.counts.bytes_read)} read"
+    files = run.counts.known - run.counts.skipped
+    later = run.counts.not_due if run.job is Job.SCRUB else 0
+    which = f"{files - later:,} of {count(files, 'file')}" if later else count(files, "file")
+    read = f"{which}, {format_size(run.counts.bytes_read)} read"
     error = f": {printable(run.error)}" if run.error else ""
     return f"{local_time(run.started_at)}, {run.outcome.value}{took}, {read}{error}"
 

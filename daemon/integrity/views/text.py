@@ -254,8 +254,9 @@ def _describe_here(compared: Compared) -> Iterator[str]:
         yield f"{count(compared.read_here, 'file')} read{'' if compared.cached else ' from the disk'}"
     if compared.known_by_record and compared.oldest_record_at is not None:
         hint = "--read reads both sides" if compared.can_read else f"{program.command('scrub')} reads them"
+        known = count(compared.known_by_record, "file")
         yield (
-            f"{count(compared.known_by_record, 'file')} known by their record only, the oldest last read"
+            f"{known} known by {'its' if compared.known_by_record == 1 else 'their'} record only, the oldest last read"
             f" {local_time(compared.oldest_record_at)} ({hint})"
         )
 
@@ -308,14 +309,15 @@ def _describe_skips(summary: Summary) -> str:
 
 
 def _tallies(summary: Summary) -> str:
-    """Write what became of each file; a scan reads no unchanged file, and a scrub leaves files that are not due."""
+    """Write what became of each file; a scan reads no unchanged file, a scrub leaves what is not due or not reached."""
     counts, is_scan = summary.counts, summary.job is Job.SCAN
+    unchanged = "unchanged or not reached" if summary.outcome is Outcome.INTERRUPTED else "unchanged"
     is_deletion = is_scan and summary.outcome is Outcome.CLEAN
     named = (
         (counts.verified, "verified"),
         (counts.new, "new"),
         (counts.changed, "changed"),
-        (counts.not_due, "unchanged" if is_scan else "not due"),
+        (counts.not_due, unchanged if is_scan else "left for later"),
         (counts.unstable, "changing"),
         (counts.unreadable, "UNREADABLE"),
         (counts.missing, "deleted" if is_deletion else "gone"),
