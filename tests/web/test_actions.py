@@ -211,6 +211,20 @@ def test_content_that_was_not_shown_is_not_accepted(page: WebPage, watched: Watc
     assert [("as it should be",)] == query(watched.box, "SELECT reason FROM action WHERE verb = 'accept'")
 
 
+def test_page_of_a_missing_file_says_that_its_deletion_is_accepted(page: WebPage, watched: Watched) -> None:
+    """There is no file to be accepted as it is now."""
+    (watched.folder / "2019" / "a.jpg").unlink()
+    watched.box.run("scan", watched.folder, expect=1)
+    owner, number = Owner(page), find_number(watched, "a.jpg")
+    shown = owner.client.get(f"/findings/{number}")
+
+    assert "Accept that the file was deleted" in shown.text
+    assert "as it is now" not in shown.text.partition("Your password again")[0]
+    sent = owner.send("accept", id=number, seen=find_seen(shown), reason="not needed", password=PASSWORD)
+    assert (200, "resolved") == (sent.status, find_state(watched, number))
+    assert "Accept the file as it is now" in owner.client.get(f"/findings/{find_number(watched)}").text
+
+
 def test_guesses_count_for_those_who_make_them(page: WebPage, watched: Watched) -> None:
     """Who is logged in guesses no faster than at the log-in, and keeps nobody from it; nor do others stop the owner."""
     owner, other, number, thief = Owner(page), Owner(page), find_number(watched), page.client()

@@ -112,6 +112,7 @@ class FindingPages:
             damage=damage(finding),
             names=other_names(finding),
             steps=next_steps(finding),
+            is_missing=finding.kind is FindingKind.MISSING,
             is_checkable=find_check(finding) is not None,
             is_repairable=story is not None and not finding.copy and finding.kind in REPAIRABLE,
             story=story,
