@@ -57,7 +57,7 @@ def test_copy_that_was_never_compared_is_shown_as_such(integrity: Box, root: Pat
     """One of nothing that is watched is a hint."""
     text, copy = integrity.run("status", expect=0).stdout, ask(integrity, "away")
 
-    assert f"copy away: {tmp_path}/away  (of {root}/d1)\n  compared   never\n" in text
+    assert f"copy away: {tmp_path}/away  (of {root}/d1)\n  compared   no file by its content yet\n" in text
     assert "Hint: the copy lost is of an unwatched folder" in text
     assert "secret" not in text
     assert (None, None, str(root / "d1")) == (copy["last_compared_at"], copy["files"], copy["of"])

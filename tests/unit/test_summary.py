@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from integrity.catalog.runs import RunRecord
 from integrity.cli.output import Output
-from integrity.jobs.report import Summary
+from integrity.jobs.report import Compared, Summary
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId, Tally
 from integrity.views.roots import describe_root_run
 from integrity.views.text import describe_summary
@@ -19,7 +19,7 @@ numbers = st.one_of(st.just(0), st.integers(0, 50_000))
 all_counts = st.builds(RunCounts, **{one.name: numbers for one in fields(RunCounts)})
 
 
-def describe(job: Job, outcome: Outcome, counts: RunCounts) -> list[str]:
+def describe(job: Job, outcome: Outcome, counts: RunCounts, compared: Compared | None = None) -> list[str]:
     """Write the end of a run."""
     summary = Summary(
         job=job,
@@ -30,6 +30,7 @@ def describe(job: Job, outcome: Outcome, counts: RunCounts) -> list[str]:
         duration_s=0.0,
         has_integrity_problem=outcome is Outcome.FINDINGS,
         is_incomplete=outcome is Outcome.INCOMPLETE,
+        compared=compared,
     )
     return list(describe_summary(summary, Output()))
 
@@ -51,6 +52,15 @@ def test_numbers_add_up(counts: RunCounts) -> None:
 
     assert files == counts.known - counts.skipped
     assert sum(parts) == counts.known == sum(getattr(counts, tally.value) for tally in Tally)
+
+
+def test_backup_that_was_only_listed_is_not_called_well() -> None:
+    """Sizes and times show that files are there, and nothing about what is in them."""
+    counts, compared = RunCounts(not_due=12), Compared("restic", "restic:/repo", listed=12)
+    headline, line, *_ = describe(Job.COMPARE, Outcome.CLEAN, counts, compared)
+
+    assert headline.startswith("compare: nothing differs, but some files are known by size and time only")
+    assert line == "  12 files: 12 known by size and time only (--read reads the backup)"
 
 
 def test_files_that_an_interrupted_run_did_not_reach_are_not_called_unchanged_or_not_due() -> None:

@@ -295,16 +295,21 @@ def _is_decidable(command: str) -> bool:
 
 def _is_forbidden(finding: Finding) -> bool:
     """Return whether a file could not be read for lack of permission; the message of the finding has the cause."""
+    return finding.kind is FindingKind.UNREADABLE and not finding.ranges and _is_denied(finding)
+
+
+def _is_denied(finding: Finding) -> bool:
     causes = (f": {os.strerror(code)}" for code in (errno.EACCES, errno.EPERM))
-    is_denied = any(one in finding.message for one in causes)
-    return finding.kind is FindingKind.UNREADABLE and not finding.ranges and is_denied
+    return any(one in finding.message for one in causes)
+
+
+_GIVE_ACCESS = "give the user that integrity runs as read access to it and to the folders above, then"
 
 
 def _steps_of_forbidden(path: bytes) -> list[NextStep]:
     """Return what can be done about a file or folder that integrity may not read."""
-    words = "give the user that integrity runs as read access to it and to the folders above, then check it"
     return [
-        NextStep(words, program.stored_command("scrub", path)),
+        NextStep(f"{_GIVE_ACCESS} check it", program.stored_command("scrub", path)),
         NextStep("or leave it out, with `exclude` in the configuration", None),
     ]
 
@@ -319,6 +324,8 @@ def _steps_of_copy(finding: Finding, copy: str) -> list[NextStep]:
 
 def _steps_of_kind(finding: Finding) -> list[NextStep]:
     path = absolute(finding.root, finding.path)
+    if finding.kind is FindingKind.ROOT_SUSPENDED and _is_denied(finding):
+        return [NextStep(f"{_GIVE_ACCESS} continue", program.command("scan", finding.root))]
     if finding.kind is FindingKind.ROOT_SUSPENDED and finding.path is not None:
         return [
             NextStep("mount the right disk there, then continue", program.command("scan", finding.root)),

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from integrity.catalog.db import Connection, names, numbers
+from integrity.catalog.rows import below
 from integrity.model import FileId, FolderId, RootId
 
 
@@ -28,6 +29,12 @@ class Fingerprint(NamedTuple):
 def get_folder_id(c: Connection, root_id: RootId, path: bytes) -> FolderId | None:
     """Return the id of a folder; None if no file in it was ever recorded."""
     return c.value("SELECT id FROM folder WHERE root_id = ? AND path = ?", root_id, path)
+
+
+def has_folder(c: Connection, root_id: RootId, path: bytes) -> bool:
+    """Return whether files were ever recorded in a folder, or in one below it."""
+    is_below, bounds = below("path", path)
+    return bool(c.value(f"SELECT EXISTS (SELECT 1 FROM folder WHERE root_id = ? AND {is_below})", root_id, *bounds))
 
 
 def ensure_folder(c: Connection, root_id: RootId, path: bytes) -> FolderId:

@@ -13,6 +13,8 @@ from integrity.cli.params import ALGORITHM, DURATION, PATH, PERCENT, SIZE
 from integrity.cli.running import own_path, real_path, run_job
 from integrity.cli.session import Session
 from integrity.cli.shared_trees import at_files
+from integrity.errors import CopyUnreachable
+from integrity.paths import shell_path
 
 if TYPE_CHECKING:
     from integrity.copies.versions import CopyVersion
@@ -131,7 +133,13 @@ def compare(
     wanted = tuple(real_path(path) for path in paths)
     with at_files(session, paths, writes=True) as there:
         opened = there.open_for_job(wanted)
-        return run_job(there, opened, lambda context: _compare(there, context, wanted, options), threads=jobs)
+        try:
+            return run_job(there, opened, lambda context: _compare(there, context, wanted, options), threads=jobs)
+        except CopyUnreachable as error:
+            if len(wanted) != 1 or not (os.path.isfile(wanted[0]) and os.path.isfile(copy)):
+                raise
+            two = f"{shell_path(wanted[0])} {shell_path(copy)}"
+            raise CopyUnreachable(f"{error} A COPY is a whole backup; to compare two files: cmp {two}") from error
 
 
 def _show_difference(session: Session, file: bytes, copy: str, endpoint: str | None) -> int:

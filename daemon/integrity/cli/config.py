@@ -37,11 +37,14 @@ def check(session: Session) -> int:
     _check_patterns(session)
     _check_copies(session)
     _check_channels(session)
-    _warn_of_absent_roots(session)
+    warnings = _warn_of_absent_roots(session)
     recipients = _find_recipients(session)
+    warnings += not recipients
     place = session.config_place
     exists = os.path.exists(place)
     words = "all is well" if exists else "there is no such file, so the defaults hold"
+    if exists and warnings:
+        words = f"no mistake, but {warnings} warning{'' if warnings == 1 else 's'}: see above"
     session.output.say(f"{show_path(place)}: {words}")
     session.output.give("config", path_fields("path", place) | {"exists": exists, "recipients": list(recipients)})
     return ExitCode.OK
@@ -107,14 +110,15 @@ def _check_patterns(session: Session) -> None:
         raise ConfigError("\n".join(dict.fromkeys(complaints)))
 
 
-def _warn_of_absent_roots(session: Session) -> None:
-    """Say which roots are not there now: a slip of the pen, or a disk that is not mounted."""
-    for root in session.config.roots:
-        if root.presence != "sometimes" and not os.path.isdir(root.path):
-            session.output.warn(
-                f"{show_path(root.path)}: there is no such folder now, so nothing of this [[root]] can be verified:"
-                ' correct its path, or mount its disk; presence = "sometimes" if it is not always there'
-            )
+def _warn_of_absent_roots(session: Session) -> int:
+    """Say which roots are not there now, a slip of the pen or a disk that is not mounted; return how many."""
+    absent = [root for root in session.config.roots if root.presence != "sometimes" and not os.path.isdir(root.path)]
+    for root in absent:
+        session.output.warn(
+            f"{show_path(root.path)}: there is no such folder now, so nothing of this [[root]] can be verified:"
+            ' correct its path, or mount its disk; presence = "sometimes" if it is not always there'
+        )
+    return len(absent)
 
 
 def _find_recipients(session: Session) -> tuple[str, ...]:

@@ -45,7 +45,8 @@ def explain(session: Session, file: bytes) -> int:
     if not story.is_known:
         if story.is_folder or os.path.isdir(path):
             raise ConfigError(
-                f"{show_path(path)}: is a folder; name a file in it, or list the findings in it:"
+                f"{show_path(path)}: {'is' if os.path.isdir(path) else 'was'} a folder; name a file in it, or list the"
+                " findings in it:"
                 f" {program.command('findings --path', path)}"
             )
         if not os.path.lexists(path):

@@ -173,6 +173,7 @@ class RootRun:
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     _progress_at: float = 0.0
     _to_report: dict[FindingId, Finding] = field(default_factory=dict)  # of one incident
+    _noted: set[FindingId] = field(default_factory=set)  # incidents whose end was noted
 
     @property
     def catalog(self) -> Catalog:
@@ -340,9 +341,11 @@ class RootRun:
             self.note(NoteKind.RESOLVED, path, "is back")
 
     def note_resolved(self, ended: Iterable[Finding]) -> None:
-        """Note the findings that this run resolved, with the reason."""
+        """Note the findings that this run resolved, with the reason; those of one incident once, as they were told."""
         for one in ended:
-            self.note(NoteKind.RESOLVED, one.path, messages.resolved(one, one.resolution or ""))
+            if one.incident_id not in self._noted:
+                self._noted.add(one.incident_id)
+                self.note(NoteKind.RESOLVED, one.path, messages.resolved(one, one.resolution or ""))
 
     def count_unrecorded(self, tally: Tally) -> None:
         """Count a name without a record."""

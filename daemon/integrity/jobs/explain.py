@@ -101,7 +101,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
             root=target.root.path,
             root_id=target.root.id,
             path=target.prefix,
-            is_folder=folders.get_folder_id(connection, target.root.id, target.prefix) is not None,
+            is_folder=folders.has_folder(connection, target.root.id, target.prefix),
             record=record,
             candidate=None if record is None else versions.get_candidate(connection, record.id),
             findings=_find_findings(connection, target.root.path, target.prefix, record),

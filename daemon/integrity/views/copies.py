@@ -77,8 +77,9 @@ def describe_comparisons(one: CopyStatus, styler: Styler) -> str:
     promise = "" if one.verify_every_s is None else f" within {format_duration(one.verify_every_s)}"
     if waits is None or waits.last_compared_at is None:
         if one.is_overdue:
-            return f"{styler.style('OVERDUE', 'yellow')}: never, and not{promise}"
-        return "never" if one.due_at is None else f"never; due by {local_time(one.due_at)}"
+            return f"{styler.style('OVERDUE', 'yellow')}: no file by its content yet, and not{promise}"
+        due = "" if one.due_at is None else f"; due by {local_time(one.due_at)}"
+        return f"no file by its content yet{due}"
     last = f"last {local_time(waits.last_compared_at)}"
     if one.is_overdue:
         late = f"{waits.overdue:,} of {count(waits.files, 'file')} not{promise}"

@@ -204,6 +204,8 @@ def _describe_end(summary: Summary, styler: Styler) -> str:
     words, color = _STILL_OPEN
     if summary.outcome is Outcome.CLEAN and not is_well:
         return styler.style(words, color)
+    if summary.outcome is Outcome.CLEAN and summary.compared is not None and summary.compared.listed:
+        return styler.style("nothing differs, but some files are known by size and time only", "yellow")
     if summary.outcome is Outcome.CLEAN and summary.compared is not None and summary.compared.known_by_record:
         return styler.style("the copy matches the record", "green")
     return describe_outcome(summary.outcome, styler)
@@ -313,6 +315,7 @@ def _tallies(summary: Summary) -> str:
     counts, is_scan = summary.counts, summary.job is Job.SCAN
     unchanged = "unchanged or not reached" if summary.outcome is Outcome.INTERRUPTED else "unchanged"
     is_deletion = is_scan and summary.outcome is Outcome.CLEAN
+    damaged = "damaged as before" if is_deletion else "DAMAGED"  # a clean scan found no new damage
     named = (
         (counts.verified, "verified"),
         (counts.new, "new"),
@@ -322,7 +325,7 @@ def _tallies(summary: Summary) -> str:
         (counts.unreadable, "UNREADABLE"),
         (counts.missing, "deleted" if is_deletion else "gone"),
         (summary.altered, "CHANGED in an archive"),
-        (counts.damaged - summary.altered, "DAMAGED"),
+        (counts.damaged - summary.altered, damaged),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]
     moved = f" ({counts.moved:,} moved)" if counts.moved else ""
