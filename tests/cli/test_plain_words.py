@@ -31,7 +31,7 @@ def test_clean_scan_calls_earlier_damage_by_what_it_is(integrity: Box, tmp_path:
     damage(plant_path(root, 1))
     integrity.run("scrub", root, expect=1)
 
-    assert "1 damaged as before" in integrity.run("scan", root, expect=0).stdout
+    assert "1 still damaged" in integrity.run("scan", root, expect=0).stdout
     assert "1 DAMAGED" in integrity.run("scrub", root, expect=1).stdout
 
 

@@ -314,8 +314,7 @@ def _tallies(summary: Summary) -> str:
     """Write what became of each file; a scan reads no unchanged file, a scrub leaves what is not due or not reached."""
     counts, is_scan = summary.counts, summary.job is Job.SCAN
     unchanged = "unchanged or not reached" if summary.outcome is Outcome.INTERRUPTED else "unchanged"
-    is_deletion = is_scan and summary.outcome is Outcome.CLEAN
-    damaged = "damaged as before" if is_deletion else "DAMAGED"  # a clean scan found no new damage
+    is_clean_scan = is_scan and summary.outcome is Outcome.CLEAN  # it found nothing new
     named = (
         (counts.verified, "verified"),
         (counts.new, "new"),
@@ -323,9 +322,9 @@ def _tallies(summary: Summary) -> str:
         (counts.not_due, unchanged if is_scan else "left for later"),
         (counts.unstable, "changing"),
         (counts.unreadable, "UNREADABLE"),
-        (counts.missing, "deleted" if is_deletion else "gone"),
-        (summary.altered, "CHANGED in an archive"),
-        (counts.damaged - summary.altered, damaged),
+        (counts.missing, "deleted" if is_clean_scan else "gone"),
+        (summary.altered, "still changed in an archive" if is_clean_scan else "CHANGED in an archive"),
+        (counts.damaged - summary.altered, "still damaged" if is_clean_scan else "DAMAGED"),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]
     moved = f" ({counts.moved:,} moved)" if counts.moved else ""
