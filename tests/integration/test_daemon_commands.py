@@ -80,6 +80,24 @@ def test_configured_root_that_is_not_there_is_mailed(integrity: Box, tmp_path: P
     assert "Nothing of it is recorded" in sink.received[0].text
 
 
+def test_file_that_was_touched_is_verified_while_the_window_is_open(integrity: Box, tmp_path: Path) -> None:
+    """All was verified already; the watcher says nothing of a chmod, but a scan does."""
+    root = plant(tmp_path / "root", 30)
+    age(*(one for one in root.rglob("*") if one.is_file()))
+    integrity.configure(f'[[root]]\npath = "{root}"\n[schedule]\n{ALWAYS}\n')
+    with Service(integrity) as service:
+        service.wait_begun()
+        wait_until(lambda: integrity.get_object("root", "status")["files_never_verified"] == 0, "all to be verified")
+        touched = next(one for one in root.rglob("*") if one.is_file())
+        touched.chmod(0o600)
+        integrity.run("scan", expect=0)
+        wait_until(lambda: integrity.get_object("root", "status")["files_suspect"] == 0, "it to be verified")
+        last = integrity.get_object("root", "status")["last_scrub"]
+        service.stop()
+    assert isinstance(last, dict)
+    assert last["bytes_read"] == touched.stat().st_size
+
+
 def test_jobs_are_handed_over_and_answered(integrity: Box, tmp_path: Path) -> None:
     """
     A scan and a scrub by command are done by the service, with the summary and the exit code of their own.

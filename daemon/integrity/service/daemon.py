@@ -29,7 +29,7 @@ from integrity.jobs.pace.throttle import DevicePace, pace_device
 from integrity.jobs.picture import load_picture
 from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Summary
-from integrity.model import Finding, FindingKind
+from integrity.model import Finding, FindingKind, Job
 from integrity.service.acts import ActRunner, WritePlan
 from integrity.service.alert_thread import AlertThread
 from integrity.service.control.requests import (
@@ -175,8 +175,16 @@ class Daemon:
                 self._end()
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
-        """Queue a request; see ``Handler``."""
-        return self._dispatcher.submit(request, report, done)
+        """Queue a request; see ``Handler``. What a scan met that is new or was touched is verified as after others."""
+
+        def ended(result: Summary | AppError) -> None:
+            done(result)
+            if request.job is Job.SCAN and isinstance(result, Summary):
+                for root in self._roots:
+                    if not request.paths or root.path in request.paths:
+                        self._timetable.verify_new(root, has_new=bool(result.counts.new))
+
+        return self._dispatcher.submit(request, report, ended)
 
     def lend(self, paths: Sequence[bytes], lent: Callable[[], None], returned: Returned) -> Ticket:
         """See Handler."""
