@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog.worklist import are_read_early
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
@@ -180,6 +179,8 @@ def _list_notes(one: RootStatus) -> Iterator[str]:
         size = f"{count(covered.cache_possible_files, 'file')} ({format_size(covered.cache_possible_bytes)})"
         yield f"{size} possibly read from the cache, not from the disk"
     if covered.suspects:
+        from integrity.catalog.worklist import are_read_early  # here, for --help does without
+
         were = "1 file was" if covered.suspects == 1 else f"{covered.suspects:,} files were"
         is_early = are_read_early(covered.suspects, covered.files)
         when = (
