@@ -69,8 +69,7 @@ def test_enter_all_the_way_gives_a_sensible_configuration(machine: SetupBox) -> 
         machine.config.stat().st_mode & 0o777,
         machine.config.parent.stat().st_mode & 0o777,
     )
-    checked = machine.box.run("config", "check", env={"INTEGRITY_CONFIG": str(machine.config)}, expect=0)
-    assert "all is well" in checked.stdout
+    machine.box.run("config", "check", env={"INTEGRITY_CONFIG": str(machine.config)}, expect=0)
 
 
 def test_answers_other_than_the_defaults(machine: SetupBox) -> None:
