@@ -14,6 +14,7 @@ from integrity.copies.opening import open_copy
 from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import CopyListing
+from integrity.jobs.compare.renamed import RenamedFiles
 from integrity.jobs.context import RootRun, RunLimit
 from integrity.jobs.options import CompareOptions, ScanOptions
 from integrity.jobs.report import Compared
@@ -292,6 +293,7 @@ def test_store_that_contradicts_itself_is_told(tmp_path: Path, monkeypatch: pyte
                 evidence = CopyEvidence(
                     *(run, copy, listing, CompareOptions("store", read=True), Compared("store", copy.shown), len(data)),
                     limit=RunLimit(run, until=None, until_bytes=None),
+                    renamed=RenamedFiles(run, copy, listing, reads=False),
                     take=lambda row, answer: taken.append(answer),
                     verify=lambda record, reading: None,
                 )

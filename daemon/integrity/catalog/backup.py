@@ -43,7 +43,8 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
     with closing(Connection(catalog.path, "mode=ro")) as c:
         try:
             complaint = DAMAGED_LOG if check_log(c, os.path.realpath(catalog.path)) is None else None
-            complaint = complaint or next(iter(find_stale(c)), None)
+            with c.snapshot():  # others may write meanwhile
+                complaint = complaint or next(iter(find_stale(c)), None)
         except apsw.Error as error:
             raise sqlite_errors.translate(catalog.path, error) from error
         if complaint is not None:

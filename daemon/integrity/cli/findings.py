@@ -68,7 +68,8 @@ def findings(
     found.sort(key=_ORDERS[order])
     output = session.output
     is_chosen = bool(everything or kinds or place or since or output.verbosity)
-    for line in lines_of_findings(found if is_chosen else list(gather(found))):
+    shown = found if is_chosen else list(gather(found))
+    for line in lines_of_findings(shown):
         output.tell(line)
     for finding in found:
         output.give("finding", finding_object(finding))
@@ -76,6 +77,8 @@ def findings(
     if unresolved:
         explain = program.command("explain FILE")
         output.tell(f"{count(len(unresolved), 'finding')} open; what to do about one:  {explain}")
+        if len(shown) < len(found):
+            output.tell(f"each by itself:  {program.command('-v findings')}")
         if output.verbosity:
             output.tell(f"more about this:  {_read_on(unresolved)}")
     else:
