@@ -27,6 +27,7 @@ from integrity.copies.part_digests import split_evenly
 from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.hashing.algorithms import ALGORITHMS, CRC32C
 from integrity.hashing.stored_digests import CRC64NVME, XXH128, Algorithm
+from integrity.same_time import is_same_time
 
 if TYPE_CHECKING:
     import os
@@ -145,6 +146,12 @@ class CopyEntry(NamedTuple):
     published: tuple[Published, ...] = ()
     inode: int | None = None
     encryption: str = ""
+
+    def looks_like(self, size_bytes: int | None, mtime_ns: int | None) -> bool:
+        """Return whether it has a size and a time; False if one of them is not known."""
+        if size_bytes is None or mtime_ns is None or self.mtime_ns is None:
+            return False
+        return self.size_bytes == size_bytes and is_same_time(self.mtime_ns, mtime_ns)
 
 
 class Trouble(NamedTuple):

@@ -478,9 +478,9 @@ class CopyArbiter:
             command = self._make_command(disagreement.protects, REPAIR_FROM_COPY)
         if not is_mendable:
             self._withdraw_advice(connection, record, recheck)
+        if command is not None and command.endswith(_FROM_OTHER):
             other = copies.find_good_copy(connection, record.id, self._copy_id)
-            if command is not None and other is not None and command.endswith(_FROM_OTHER):
-                command = command.removesuffix("OTHER") + shell_word(other)
+            command = command if other is None else command.removesuffix("OTHER") + shell_word(other)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
             self._count_reason(disagreement.answer)
             run.is_incomplete = True

@@ -25,6 +25,7 @@ from integrity.catalog.baselines import Verified
 from integrity.catalog.copies import CopyFound, CopyRecord, CopyState, new_found, new_state
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
+from integrity.config.copy_urls import keeps_versions
 from integrity.copies.protocol import Copy, LocalFolder
 from integrity.copies.spans import find_spans
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted
@@ -321,7 +322,7 @@ class Comparer:
         self._arbiter = CopyArbiter(
             *(run, known.id, compared, self._check, self._evidence, self._habit),
             has_bytes=copy.has_bytes,
-            keeps_versions=next(copy.versions(), None) is not None,
+            keeps_versions=keeps_versions(copy.url),
             has_ctime=self._has_ctime,
             show_bytes=self._show_bytes,
             find_reading=self._find_reading,

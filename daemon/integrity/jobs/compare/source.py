@@ -18,7 +18,7 @@ from integrity import program
 from integrity.catalog.copies import CopyRecord, find_copies
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
-from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
+from integrity.config.copy_urls import find_local_path, has_backend_options, is_url, keeps_versions
 from integrity.copies.opening import open_copy
 from integrity.copies.repository import ArchiveOptions
 from integrity.errors import ConfigError, CopyUnreachable, show_path
@@ -127,6 +127,23 @@ def find_source(
     source = CopySource(shown, url, base, disk=disk)
     _refuse_overlap(source)
     return source
+
+
+def find_series(catalog: Catalog, config: Config, text: str, path: bytes | None) -> tuple[CopySource, bytes]:
+    """
+    Return a copy that keeps versions, as ``find_source`` takes it, and the part of its folder that is meant.
+
+    ``path``: a real path; None: all of the copy.
+
+    Raises:
+        ConfigError: it keeps none, or is not meant by what was given.
+    """
+    paths = [] if path is None else [path]
+    source = find_source(catalog, config, text, paths)
+    (base,) = narrow(source, paths)
+    if not keeps_versions(source.url):
+        raise ConfigError(f"{source.name}: keeps no versions, as restic:, borg: and snapshots: do")
+    return source, base
 
 
 def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[CopySource]:

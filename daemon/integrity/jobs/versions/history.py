@@ -13,16 +13,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
-from integrity.config.copy_urls import keeps_versions
 from integrity.copies.filenames import is_below
 from integrity.copies.protocol import CopyEntry, Trouble
-from integrity.errors import ConfigError, ReadError, ReadInterrupted
+from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.span import UNLIMITED
 from integrity.hashing.digests import Want
 from integrity.jobs.compare.read_back import read_from_copy
-from integrity.jobs.compare.source import find_source, narrow, place_in_copy
+from integrity.jobs.compare.source import find_series, place_in_copy
 from integrity.jobs.targets import find_target
-from integrity.same_time import is_same_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,12 +93,9 @@ def find_silent_changes(
         CopyUnreachable: it can't be read.
         ReadInterrupted: ``stop`` was set.
     """
-    source = find_source(catalog, config, copy, [] if path is None else [path])
-    (base,) = narrow(source, [] if path is None else [path])
+    source, base = find_series(catalog, config, copy, path)
     with catalog.read() as connection:
         target = find_target(connection, source.base)
-    if not keeps_versions(source.url):
-        raise ConfigError(f"{source.name}: keeps no versions, as restic:, borg: and snapshots: do")
     above = source.base.rstrip(b"/") + b"/"
     with source.open(must_stop=stop.is_set) as opened:
         known = [*opened.versions()][::-1]
@@ -130,7 +125,7 @@ def _find_between(
         yield from (UnreadVersion(one.path, version, one.message) for one in troubles)
     for path, entry in after[0].items():
         former = before[0].get(path)
-        if former is None or not _looks_the_same(former, entry):
+        if former is None or not former.looks_like(entry.size_bytes, entry.mtime_ns):
             continue
         digests = []
         for version in (older, newer):
@@ -162,12 +157,6 @@ def _list(
         elif any(is_below(path, one.path) for path in wanted):
             troubles.append(one)
     return entries, troubles
-
-
-def _looks_the_same(older: CopyEntry, newer: CopyEntry) -> bool:
-    if older.mtime_ns is None or newer.mtime_ns is None or older.size_bytes != newer.size_bytes:
-        return False
-    return is_same_time(older.mtime_ns, newer.mtime_ns)
 
 
 def _find_here(catalog: Catalog, target: Target, path: bytes, digests: tuple[bytes, bytes]) -> Here:

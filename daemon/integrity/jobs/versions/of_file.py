@@ -17,7 +17,6 @@ from integrity.jobs.compare.source import find_known_sources, find_source, is_le
 from integrity.jobs.judge.content_diff import Difference, compare_content
 from integrity.jobs.targets import find_target, is_inside
 from integrity.paths import absolute
-from integrity.same_time import is_same_time
 from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
@@ -163,7 +162,6 @@ class _Look:
         with self._catalog.read() as connection:
             difference = compare_content(connection, record, reading)
         answer = answer_by_reading(difference, reading, self._former, Level.READ)
-        has_time = entry.mtime_ns is not None and is_same_time(entry.mtime_ns, record.witness.mtime_ns)
-        is_silent = answer.vote is CopyVote.DIFFERS and has_time and answer.size_bytes == record.witness.size_bytes
+        is_silent = answer.vote is CopyVote.DIFFERS and entry.looks_like(*record.witness.size_and_mtime)
         is_reading = self._copy.is_reading(span.versions[0])
         return FileInVersions(span.versions, entry, answer.vote, is_silent, is_reading, answer.reason)

@@ -12,24 +12,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, versions
-from integrity.config.copy_urls import keeps_versions
 from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
 from integrity.copies.versions import CopyVersion, find_version
-from integrity.errors import ConfigError, ReadError, ReadInterrupted
+from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.span import UNLIMITED
 from integrity.hashing.digests import Want
 from integrity.jobs.compare.copy_answer import is_older
 from integrity.jobs.compare.read_back import read_from_copy
-from integrity.jobs.compare.source import find_source, narrow, place_in_copy
+from integrity.jobs.compare.source import find_series, place_in_copy
 from integrity.jobs.targets import find_target
-from integrity.same_time import is_same_time
 from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from integrity.catalog.connection import Catalog
-    from integrity.catalog.rows import FileRecord
     from integrity.config import Config
     from integrity.copies.protocol import Copy
     from integrity.hashing.tasks import StopSignal
@@ -83,10 +80,7 @@ def compare_versions(
         CopyUnreachable: it can't be read.
         ReadInterrupted: ``stop`` was set.
     """
-    source = find_source(catalog, config, copy, [] if path is None else [path])
-    (base,) = narrow(source, [] if path is None else [path])
-    if not keeps_versions(source.url):
-        raise ConfigError(f"{source.name}: keeps no versions, as restic:, borg: and snapshots: do")
+    source, base = find_series(catalog, config, copy, path)
     with catalog.read() as connection:
         target = find_target(connection, base)
     above = source.base.rstrip(b"/") + b"/"
@@ -137,7 +131,7 @@ def _judge(catalog: Catalog, target: Target, above: bytes, one: CopyEntry | Trou
         record = files.find_file(connection, target.root.id, path)
         if record is None:
             return EXTRA, ""
-        is_like = _is_like(one, record)
+        is_like = one.looks_like(*record.witness.size_and_mtime)
         if not one.published:
             return LISTED if is_like else OTHER, ""
         if any(digest.value == record.digests.xxh3_128 for digest in one.published):
@@ -146,9 +140,3 @@ def _judge(catalog: Catalog, target: Target, above: bytes, one: CopyEntry | Trou
             return SILENT, ""
         former = versions.former_of(connection, target.root.id, path)
     return CopyVote.OLDER if is_older(former, one.size_bytes, one.published) else CopyVote.DIFFERS, ""
-
-
-def _is_like(entry: CopyEntry, record: FileRecord) -> bool:
-    """Return whether a copy has the recorded size and time."""
-    has_size = entry.size_bytes == record.witness.size_bytes
-    return has_size and entry.mtime_ns is not None and is_same_time(entry.mtime_ns, record.witness.mtime_ns)
