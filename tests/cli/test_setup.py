@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tomllib
@@ -419,6 +420,33 @@ def test_repository_of_backups_is_proposed(lone: SetupBox, tmp_path: Path) -> No
     lone.config.unlink()
     assert "a repository of restic" in lone.run("--yes", "--no-test").stdout
     assert "copy" not in tomllib.loads(lone.config.read_text(encoding="utf-8"))
+
+
+def test_snapshots_are_proposed_and_looked_into(lone: SetupBox, ext4: LoopFS) -> None:
+    """What rotted between two of them is told before anything is recorded; they are no part of what is watched."""
+    data = ext4.folder / "data"
+    for day, byte in (("2026-11-01", b"a"), ("2026-11-02", b"b")):
+        (data / "part0/film.odt").write_bytes(byte * 5000)
+        os.utime(data / "part0/film.odt", (1, 1))
+        shutil.copytree(data, ext4.folder / "disk" / day)
+    lone.disks["/mnt/disk"] = ext4.folder / "disk"
+    pattern = "snapshots:/mnt/disk/*"
+    with lone.talk("--no-test") as dialog:
+        press_enter(dialog, 1)
+        shown = answer(dialog, "Which backups should be compared with your files?")
+        assert "2 versions of /srv/data: /mnt/disk/*" in shown
+        press_enter(dialog, 5)
+        answer(dialog, "Write it?", "y")
+        assert 0 == dialog.finish(), dialog.text
+
+    assert "Changed under the same time  /srv/data/part0/film.odt" in dialog.text
+    assert "the file here has the newer content" in dialog.text
+    config = tomllib.loads(lone.config.read_text(encoding="utf-8"))
+    assert ["/srv/data"] == [root["path"] for root in config["root"]]
+    assert [("/srv/data", pattern)] == [(copy["of"], copy["url"]) for copy in config["copy"]]
+
+    lone.config.unlink()
+    assert "To find what rotted before today" in lone.run("--yes", "--no-test").stdout
 
 
 def test_hundred_mounts(ext4: LoopFS, tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def test_backup_is_known_by_size_and_time_until_it_is_read(pair: Pair) -> None:
     listed = pair.compare()
     assert {"not_due": COUNT + 1} == tallies(listed)
     assert COUNT + 1 == listed.summary["files_listed"]
+    assert any("lies on the same file system" in one["message"] for one in listed.of_type("note"))
 
     read = pair.compare("--read")
     assert {"verified": COUNT + 1} == tallies(read)
@@ -486,3 +487,8 @@ def test_snapshots_of_a_file_system_are_versions(integrity: Box, btrfs: LoopFS) 
     assert [("differs", True), ("same", False)] == contents(done)[::-1]
     history = integrity.run("--json", "history", copy, root, expect=1)
     assert [str(plant_path(root, 3))] == [one["path"] for one in history.of_type("silent_change")]
+
+    assert "lies on the same file system" in integrity.run("compare", root, "--with", copy, expect=0).stdout
+    run_btrfs("snapshot", "-r", root, snapshots / "3")
+    assert "another disk is there" not in integrity.run("compare", root, "--with", copy, expect=0).stdout
+    assert 1 == len(integrity.run("--json", "status").of_type("copy"))

@@ -17,6 +17,7 @@ from integrity.jobs.setup.contents import (
     looks_like_archive,
     take_sample,
 )
+from integrity.jobs.setup.series import LikelySeries, find_series
 from integrity.jobs.setup.workload import Workload, can_keep, measure_rate, propose_days
 
 DAY_S = 86_400
@@ -193,6 +194,53 @@ def test_repository_of_a_backup_tool(tmp_path: Path) -> None:
     (tmp_path / "config").touch()
 
     assert "restic" == find_repository(take_sample(bytes(tmp_path)))
+
+
+@pytest.mark.parametrize("shown", [".snapshots/*/snapshot", ".zfs/snapshot/*", "#snapshot/*", "@Recently-Snapshot/*"])
+def test_snapshots_that_a_file_system_shows(tmp_path: Path, shown: str) -> None:
+    """They stand in the folder or above it, as snapper, ZFS and NAS boxes have them."""
+    top, data = tmp_path / "pool", tmp_path / "pool/home/anna"
+    fill(data, 12, "txt")
+    for name in ("1", "2"):
+        shutil.copytree(data, top / shown.replace("*", name) / "home/anna")
+    (series,) = find_series(sample_all(data))
+
+    assert LikelySeries(bytes(data), f"snapshots:{top}/{shown}/home/anna", 2) == series
+
+
+@pytest.mark.parametrize(
+    ("names", "stem"),
+    [
+        (("daily.0", "daily.1", "weekly.0"), "*.[0-9]*"),
+        (("2026-11-01", "2026-11-02T03:00"), "*"),
+        (("nas-20261101-0300", "nas-20261102-0300", "nas-20261103-0300.incomplete"), "nas-*"),
+    ],
+)
+@pytest.mark.parametrize("rest", ["", "/localhost{data}", "{data}"])
+def test_folders_by_time_on_another_disk(tmp_path: Path, names: tuple[str, ...], stem: str, rest: str) -> None:
+    """The folder is found under its path or the end of it, perhaps below the name of a machine."""
+    data, disk = tmp_path / "data", tmp_path / "disk"
+    fill(data, 12, "txt")
+    inner = rest.format(data=data)
+    for name in names:
+        shutil.copytree(data, Path(f"{disk}/{name}{inner}"))
+    (series,) = find_series(sample_all(data, disk))
+
+    number = sum("incomplete" not in name for name in names)
+    assert (bytes(data), bytes(disk), True) == (series.of, series.holder, series.fills_holder)
+    assert f"snapshots:{disk}/{stem}{inner}" == series.url
+    assert number <= series.number
+
+
+def test_dated_folders_of_ones_own_are_no_backups(tmp_path: Path) -> None:
+    """Photos by day are data, and a snapshot of something else is no backup of this."""
+    data, photos = tmp_path / "data", tmp_path / "photos"
+    fill(data, 12, "txt")
+    for day in ("2026-11-01", "2026-11-02"):
+        fill(photos / day, 9, "jpg")
+        fill(data / ".snapshots" / day, 9, "raw")
+
+    assert [] == find_series(sample_all(data, photos))
 
 
 @pytest.mark.parametrize(

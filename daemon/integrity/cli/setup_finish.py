@@ -21,6 +21,7 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.setup_alerts import AlertQuestions
 from integrity.cli.setup_flow import GivenAnswers, SetupQuestions, SetupResult
+from integrity.cli.setup_history import look_back
 from integrity.cli.setup_page import PageQuestions, finish_page
 from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
@@ -113,6 +114,7 @@ class _Setup:
         if self._compare(text) if self._has_config else self._write(result, text):
             self._start()
             result = self._let_service_send(result)
+            look_back(self._output, result.config.copies, waits=self._asker.asks)
             self._tell_next(result)
         elif self._has_config and not self._asker.asks:
             return ExitCode.INCOMPLETE

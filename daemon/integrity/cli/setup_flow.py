@@ -156,15 +156,12 @@ class SetupQuestions:
                 number,
                 folder,
                 view.find_size(folder),
-                tuple(
-                    remark if isinstance(remark, str) else views.describe_copy(remark)
-                    for remark in view.list_remarks(folder)
-                ),
+                tuple(view.list_remarks(folder, views.describe_copy, views.describe_series)),
             )
             for number, folder in enumerate(view.folders, 1)
         ]
         for row in rows:
-            self._output.give("setup_folder", views.describe_folder_object(row, view.copies))
+            self._output.give("setup_folder", views.describe_folder_object(row, [*view.copies, *view.series]))
         say = self._output.say
         say()
         say("Folders with data:" if rows else "No disks or folders with data were found.")
@@ -228,18 +225,20 @@ class SetupQuestions:
     def _ask_copies(self, view: MachineView, roots: Sequence[bytes]) -> list[BackupAnswer]:
         if self._given.copies:
             return [self._parse_copy(os.path.realpath(of), place, roots) for of, place in self._given.copies]
-        likely = view.propose_copies(roots)
-        if self._given.has_no_copies or not (likely or self._asker.asks):
+        likely, series = view.propose_copies(roots), view.propose_series(roots)
+        if self._given.has_no_copies or not (likely or series or self._asker.asks):
             return []
+        originals = {os.fsencode(one.url): one.of for one in series}
         listed = [folder.path for folder in view.folders]
         repositories = view.list_repositories() if self._asker.asks else {}
         holders = dict.fromkeys([*(copy.holder for copy in likely), *repositories])
-        default = spell_paths(list(holders), listed)
+        default = spell_paths([*holders, *originals], listed)
         explanation = [f"{show_path(copy.path)}, of {show_path(copy.of)}" for copy in likely]
+        explanation += map(views.describe_series, series)
         explanation += [f"{printable(url)}, a repository of backups" for url in repositories.values()]
         explanation += [
-            "Numbers, paths, URLs (ssh://, s3://, rclone:, restic:, borg:), or none. They are read once a week, never"
-            " changed."
+            "Numbers, paths, URLs (ssh://, s3://, rclone:, restic:, borg:, snapshots:), or none. They are read once a"
+            " week, never changed."
         ]
 
         def parse(text: str) -> list[bytes]:
@@ -249,7 +248,9 @@ class SetupQuestions:
         places = self._asker.ask("Which backups should be compared with your files?", default, parse, explanation)
         found = [BackupAnswer(copy.of, os.fsdecode(copy.path)) for copy in likely if copy.holder in places]
         others = [place for place in places if not any(copy.holder == place for copy in likely)]
-        return found + [self._parse_copy(self._ask_original(place, roots), place, roots) for place in others]
+        return found + [
+            self._parse_copy(originals.get(place) or self._ask_original(place, roots), place, roots) for place in others
+        ]
 
     def _parse_place(self, name: str, listed: Sequence[bytes]) -> list[bytes]:
         return [os.fsencode(name)] if ":" in name else parse_paths(name, listed)

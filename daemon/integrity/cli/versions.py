@@ -81,7 +81,8 @@ def history(session: Session, copy: bytes, path: bytes | None) -> int:
     Exits with 0 if nothing was found, 1 if something was, 3 if something could not be read.
     """
     from integrity.cli.signals import stop_on_signals
-    from integrity.jobs.versions.history import SilentChange, find_silent_changes
+    from integrity.jobs.compare.source import find_series
+    from integrity.jobs.versions.history import SilentChange, find_silent_changes, look_up_digests
     from integrity.views.text import count, local_time
     from integrity.views.versions import describe_silent_change, silent_change_object
 
@@ -95,7 +96,9 @@ def history(session: Session, copy: bytes, path: bytes | None) -> int:
     with stop_on_signals() as stop, session.open_catalog(writes=False) as catalog:
         real = None if path is None else own_path(path)
         try:
-            for one in find_silent_changes(catalog, session.config, name, real, stop=stop, tell=tell):
+            source, base = find_series(catalog, session.config, name, real)
+            recorded = look_up_digests(catalog, source.base)
+            for one in find_silent_changes(source, base, recorded, stop=stop, tell=tell):
                 if isinstance(one, SilentChange):
                     found += 1
                     for line in describe_silent_change(one):

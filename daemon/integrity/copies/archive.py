@@ -22,11 +22,13 @@ from xxhash import xxh3_128
 from integrity.config.copy_urls import hide_secrets
 from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, is_below, require_harmless
+from integrity.copies.folder import identify_folder
 from integrity.copies.program import Running
 from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
 from integrity.copies.repository import ArchiveOptions, Backup, Item, Repository, is_local
 from integrity.copies.versions import CopyVersion
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished, show_path
+from integrity.model import RootIdentity
 
 T = TypeVar("T")
 
@@ -104,6 +106,15 @@ class ArchiveCopy(BaseCopy):
         if not backup.folders:
             return self._find_top(version) == absolute
         return any(is_below(absolute, folder.strip(b"/")) for folder in backup.folders)
+
+    def identity(self) -> RootIdentity | None:
+        """Identify the folder of a local repository; None for others, and where only its owner may look."""
+        if not self._repository.is_local:
+            return None
+        try:
+            return identify_folder(os.fsencode(self._repository.address))
+        except CopyUnreachable:
+            return None  # the program can reach it, as another user
 
     def choose(self, version: CopyVersion) -> None:
         """Be another backup from now on; see ``Copy``."""

@@ -35,6 +35,25 @@ _BUFFER_BYTES = 1 << 20  # the default block size of catalogs
 _NOTHING = Excludes(builtin=False)
 
 
+def identify_folder(path: bytes) -> RootIdentity:
+    """
+    Return what identifies a folder and its disk.
+
+    Raises:
+        CopyUnreachable: it can't be opened, or its disk does not answer.
+    """
+    try:
+        fd = open_root(path)
+    except OSError as error:
+        raise CopyUnreachable(f"{show_path(path)}: can't be opened: {error.strerror}; mount its disk") from error
+    try:
+        return identify(fd, path)
+    except RootSuspended as error:
+        raise CopyUnreachable(str(error)) from error
+    finally:
+        os.close(fd)
+
+
 class TreeCopy(BaseCopy):
     """
     A folder of this machine as a copy; see ``Copy`` and ``LocalFolder``.

@@ -15,15 +15,21 @@ from datetime import datetime
 from typing import Self
 
 from integrity.copies.filenames import require_harmless
-from integrity.copies.folder import TreeCopy
+from integrity.copies.folder import TreeCopy, identify_folder
 from integrity.copies.protocol import CopyEntry
 from integrity.copies.versions import CopyVersion, sort_versions
 from integrity.errors import ConfigError, CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
+from integrity.model import RootIdentity
 
 _PREFIX = "snapshots:"
-_DATE = re.compile(r"(?<!\d)(\d{4})[-._]?(\d\d)[-._]?(\d\d)(?:[-._ T@]*(\d\d)[-._:]?(\d\d)(?:[-._:]?(\d\d))?)?(?!\d)")
+DATE = re.compile(r"(?<!\d)(\d{4})[-._]?(\d\d)[-._]?(\d\d)(?:[-._ T@]*(\d\d)[-._:]?(\d\d)(?:[-._:]?(\d\d))?)?(?!\d)")
+"""A date in a name, with or without a time."""
+
+_ESCAPED = re.compile(r"\[([*?[])\]")
+"""A star, a question mark or a bracket that stands for itself."""
+
 _UNFINISHED = (".incomplete", ".inprogress", ".partial", ".tmp", "-partial", "-inprogress")
 _NOTHING = Excludes(builtin=False)
 
@@ -41,7 +47,7 @@ class SnapshotsCopy(TreeCopy):
         super().__init__(b"", excludes=excludes)
         self.url = self.shown = url
         self._pattern = url.removeprefix(_PREFIX)
-        if not self._pattern.startswith("/") or not glob.has_magic(self._pattern):
+        if not self._pattern.startswith("/") or not glob.has_magic(re.sub(_ESCAPED, "", self._pattern)):
             raise ConfigError(f"{url}: give an absolute path with a * in it, as in snapshots:/backup/daily.*/home")
         self._versions: list[CopyVersion] = []
         self._folders: dict[CopyVersion, bytes] = {}
@@ -55,6 +61,11 @@ class SnapshotsCopy(TreeCopy):
             raise CopyUnreachable(f"{self.shown}: there is no such folder; mount the disk, or correct the pattern")
         self._path = self._folders[self._versions[-1]]
         return super().__enter__()
+
+    def identity(self) -> RootIdentity:
+        """Identify the folder that they all lie in: each may be a subvolume, or a mount of its own."""
+        top = os.path.dirname(cut_at_versions(self._pattern)) or "/"
+        return identify_folder(os.fsencode(re.sub(_ESCAPED, r"\1", top)))
 
     def versions(self) -> Iterator[CopyVersion]:
         """Yield the folders, the newest first; see ``Copy``."""
@@ -95,8 +106,7 @@ class SnapshotsCopy(TreeCopy):
 
     def _find_folders(self) -> Iterator[str]:
         for folder in glob.glob(self._pattern, include_hidden=True):
-            is_whole = not folder.lower().rstrip("/").endswith(_UNFINISHED)
-            if is_whole and os.path.isdir(folder) and not os.path.islink(folder.rstrip("/")):
+            if not is_unfinished(folder) and os.path.isdir(folder) and not os.path.islink(folder.rstrip("/")):
                 yield folder.rstrip("/")
 
     def _read_version(self, folder: str) -> CopyVersion:
@@ -116,6 +126,18 @@ class SnapshotsCopy(TreeCopy):
             ) from error
 
 
+def cut_at_versions(pattern: str) -> str:
+    """Return a pattern up to the first name that stands for several folders, which are the versions."""
+    names = pattern.split("/")
+    is_open = [glob.has_magic(re.sub(_ESCAPED, "", name)) for name in names]
+    return "/".join(names[: is_open.index(True) + 1])
+
+
+def is_unfinished(folder: str) -> bool:
+    """Return whether a program names a folder like this while it still writes to it."""
+    return folder.lower().rstrip("/").endswith(_UNFINISHED)
+
+
 def _may_differ(was: os.stat_result, now: os.stat_result) -> bool:
     """Return whether two stats may be of different contents; links to one file have its content."""
     if (was.st_ino, was.st_size, was.st_mtime_ns) != (now.st_ino, now.st_size, now.st_mtime_ns):
@@ -125,7 +147,7 @@ def _may_differ(was: os.stat_result, now: os.stat_result) -> bool:
 
 def _read_date(name: str) -> int | None:
     """Return the time in a name, in seconds UTC, taken for local time; None if it has none."""
-    for found in _DATE.finditer(name):
+    for found in DATE.finditer(name):
         try:
             return int(datetime(*(int(part or 0) for part in found.groups())).timestamp())  # type: ignore[arg-type]
         except ValueError:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from integrity.jobs.setup.data_folders import DataFolder
     from integrity.jobs.setup.mail_ways import MailWays
     from integrity.jobs.setup.page_settings import PageChoice
+    from integrity.jobs.setup.series import LikelySeries
     from integrity.jobs.setup.workload import Workload
     from integrity.model import Capability
     from integrity.views.objects import JsonObject
@@ -72,6 +73,11 @@ def describe_copy(copy: LikelyCopy) -> str:
         why = "older, or left out?" if copy.missing else "out of date?"
         words += f" ({', '.join(lacks)}: {why})"
     return f"{words}; {copy.equal} of {copy.read} compared are equal"
+
+
+def describe_series(series: LikelySeries) -> str:
+    """Say which folders look like backups of other times."""
+    return f"{count(series.number, 'version')} of {show_path(series.of)}: {series.url.removeprefix('snapshots:')}"
 
 
 def describe_workload(load: Workload, folders: Sequence[bytes], windows: str, verify_every_s: int) -> str:
@@ -188,7 +194,7 @@ def make_cron_times(windows: str) -> Iterator[tuple[str, str]]:
         yield f"{minute} {hour} * * {days}", f" --time-limit {spell_duration(60 * (span.end_min - span.start_min))}"
 
 
-def describe_folder_object(row: FolderRow, copies: Sequence[LikelyCopy]) -> JsonObject:
+def describe_folder_object(row: FolderRow, copies: Sequence[LikelyCopy | LikelySeries]) -> JsonObject:
     """Return the fields of a folder for ``--json``."""
     folder, capability = row.folder, row.folder.capability
     return {

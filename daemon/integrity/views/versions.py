@@ -36,10 +36,10 @@ _SILENT_BEFORE = (
     " or rewritten under its old time"
 )
 _HERE = {
-    "older": "what is recorded of the file here is the older content",
-    "newer": "what is recorded of the file here is the newer content",
-    "other": "what is recorded of the file here is another content than either",
-    "not_recorded": "no such file is recorded here",
+    "older": "has the older content",
+    "newer": "has the newer content",
+    "other": "has another content than either",
+    "not_recorded": "has none: no such file is recorded",
 }
 
 
@@ -172,7 +172,7 @@ def describe_silent_change(change: SilentChange) -> Iterator[str]:
     yield f"Changed under the same time  {show_path(change.path)}"
     yield f"    {change.size_bytes:,} bytes, modified {exact_time(change.mtime_ns)}, before and after"
     yield f"    between the versions of {_show(change.older)} and {_show(change.newer)}"
-    yield f"    {_HERE[change.here]}"
+    yield f"    the file here {_HERE[change.here]}"
     yield "    Either it was damaged, or a program rewrote it and put its time back."
 
 

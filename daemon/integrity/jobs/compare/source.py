@@ -108,7 +108,7 @@ def find_source(
     """
     for configured in config.copies:
         if configured.name == text:
-            return _make_source(configured, _with_endpoint(configured.url, endpoint))
+            return make_source(configured, _with_endpoint(configured.url, endpoint))
     with catalog.read() as connection:
         roots = find_roots(connection)
         known = find_copies(connection)
@@ -119,7 +119,7 @@ def find_source(
     for configured in config.copies:
         is_meant = all(is_inside(path, configured.of.rstrip(b"/")) for path in paths)
         if is_meant and is_same_place(url, configured.url):
-            return replace(_make_source(configured, url), disk=disk)
+            return replace(make_source(configured, url), disk=disk)
     shown = open_copy(url).shown
     base = _find_base(known, roots, shown, paths)
     if base is None:
@@ -148,7 +148,7 @@ def find_series(catalog: Catalog, config: Config, text: str, path: bytes | None)
 
 def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[CopySource]:
     """Return the copies that should contain a path: configured ones first, then those compared before."""
-    found = [_make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
+    found = [make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
     with catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
         known = find_copies(connection)
@@ -171,7 +171,8 @@ def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
     return is_own and not has_backend_options(record.url)
 
 
-def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
+def make_source(configured: ConfiguredCopy, url: str) -> CopySource:
+    """Return a configured copy at its own or another spelling of its place."""
     return CopySource(
         configured.name,
         url,

@@ -11,10 +11,12 @@ I1  A folder is called a copy only if at least half of the files looked up are t
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from integrity.files.open_beneath import open_noatime, open_root, stat_beneath
 from integrity.jobs.setup.contents import FolderSample, SampledFile, narrow
@@ -90,6 +92,25 @@ def find_repository(sample: FolderSample) -> str | None:
     return next((tool for tool, wanted in _REPOSITORIES.items() if wanted <= names), None)
 
 
+def fills(holder: bytes, held: FolderSample, pattern: bytes) -> bool:
+    """Return whether what a pattern matches is (nearly) all that a folder holds, or it is named like a backup."""
+    inside = sum(fnmatchcase(file.path, pattern) for file in held.files)
+    return is_named_like_backup(holder) or inside * 100 >= len(held.files) * _HOLDER_PERCENT
+
+
+def is_backup_of(of: bytes, sample: FolderSample, place: bytes) -> bool:
+    """Return whether a folder holds files of another one under the same relative paths (I1)."""
+    try:
+        place_fd = open_root(place)
+    except OSError:
+        return False
+    try:
+        found = _look_up(place_fd, b"", sample.files)
+        return _is_enough(found) and _compare_data(of, place_fd, found)[1] > 0
+    finally:
+        os.close(place_fd)
+
+
 def find_likely_copies(samples: Mapping[bytes, FolderSample]) -> list[LikelyCopy]:
     """
     Return the folders that look like copies, at most one for each pair of folders.
@@ -121,14 +142,14 @@ def _find_copy(original: bytes, sample: FolderSample, holder: bytes, held: Folde
                 key=lambda one: one.same,
                 default=None,
             )
-            if best is None or best.same < _LEAST or best.same * 2 < best.checked:
+            if best is None or not _is_enough(best):
                 continue
             of = _join(original, source)
             read, equal = _compare_data(of, holder_fd, best)
             if equal:
-                fills = _fills(holder, held, best.place)
+                is_all = fills(holder, held, _beneath(glob.escape(best.place), b"*"))
                 counts = (best.checked, best.same, best.other, read, equal)
-                return LikelyCopy(of, _join(holder, best.place), holder, *counts, fills)
+                return LikelyCopy(of, _join(holder, best.place), holder, *counts, is_all)
         return None
     finally:
         os.close(holder_fd)
@@ -143,6 +164,10 @@ class _LookUp:
     same: int
     other: int
     found: tuple[SampledFile, ...]
+
+
+def _is_enough(found: _LookUp) -> bool:
+    return found.same >= _LEAST and found.same * 2 >= found.checked
 
 
 def _find_places(holder_fd: int, held: FolderSample, part: FolderSample) -> Iterator[bytes]:
@@ -200,13 +225,6 @@ def _compare_data(of: bytes, holder_fd: int, looked_up: _LookUp) -> tuple[int, i
 def _read_head(root_fd: int, path: bytes) -> bytes:
     with open(open_noatime(root_fd, path, os.O_RDONLY), "rb") as file:
         return file.read(_READ_BYTES)
-
-
-def _fills(holder: bytes, held: FolderSample, place: bytes) -> bool:
-    if is_named_like_backup(holder) or not place:
-        return True
-    inside = sum(file.path.startswith(place + b"/") for file in held.files)
-    return inside * 100 >= len(held.files) * _HOLDER_PERCENT
 
 
 def _is_reverse(

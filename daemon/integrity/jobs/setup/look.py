@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from integrity.jobs.setup.backups import (
 from integrity.jobs.setup.contents import FolderSample, find_archive_folders, looks_like_archive, take_sample
 from integrity.jobs.setup.data_folders import DataFolder, find_data_folders, look_at
 from integrity.jobs.setup.proposal import find_copy_problem, find_name_problem
+from integrity.jobs.setup.series import LikelySeries, find_series
 from integrity.jobs.setup.workload import Workload, measure_rate
 from integrity.jobs.targets import is_inside
 from integrity.threads import BackgroundCall
@@ -54,6 +55,7 @@ class MachineView:
         samples: of each folder, by its path.
         repositories: the backup tool whose repository a folder is.
         copies: likely backup copies.
+        series: likely snapshots, and other folders of which each is a backup at another time.
         mount_points: of all mounts.
         now: seconds UTC.
         is_root: whether root looks; others are offered what is theirs.
@@ -65,6 +67,7 @@ class MachineView:
     samples: Mapping[bytes, FolderSample]
     repositories: Mapping[bytes, str]
     copies: tuple[LikelyCopy, ...]
+    series: tuple[LikelySeries, ...]
     mount_points: tuple[bytes, ...]
     now: float
     is_root: bool
@@ -78,10 +81,16 @@ class MachineView:
         sample = self.samples[folder.path]
         return sample.seen_bytes if sample.is_whole else folder.used_bytes
 
-    def list_remarks(self, folder: DataFolder) -> list[LikelyCopy | str]:
-        """Return what is to be said of a folder."""
-        path, remarks = folder.path, list[LikelyCopy | str]()
-        remarks += [copy for copy in self.copies if copy.holder == path]
+    def list_remarks(
+        self,
+        folder: DataFolder,
+        describe_copy: Callable[[LikelyCopy], str],
+        describe_series: Callable[[LikelySeries], str],
+    ) -> list[str]:
+        """Return what is to be said of a folder; the arguments say it of backups."""
+        path = folder.path
+        remarks = [describe_copy(one) for one in self.copies if one.holder == path]
+        remarks += [describe_series(one) for one in self.series if (one.holder or one.of) == path]
         if path in self.repositories:
             tool = self.repositories[path]
             url = f"{tool}:{show_path(path)}"
@@ -127,6 +136,10 @@ class MachineView:
             and find_name_problem(copy.of) is None
         ]
 
+    def propose_series(self, roots: Sequence[bytes]) -> list[LikelySeries]:
+        """Return the likely series of backups of some folders."""
+        return [one for one in self.series if one.of in roots and find_copy_problem(os.fsencode(one.url)) is None]
+
     def measure(self, roots: Sequence[bytes]) -> list[tuple[Workload, list[bytes]]]:
         """Return the workload of each set of disks, and the folders on it. Reads each of them for a second."""
         folders = [folder for path in roots if (folder := self.find_folder(path)) is not None]
@@ -168,10 +181,11 @@ class MachineView:
         """Return whether a folder shows data that others hold: a backup, or a pool; or another user's."""
         if folder.is_pool and not all(one.is_pool for one in self.folders):
             return True
-        is_copy = any(copy.holder == folder.path and copy.fills_holder for copy in self.copies)
+        backups = [copy.holder for copy in self.copies if copy.fills_holder]
+        backups += [one.holder for one in self.series if one.holder is not None and one.fills_holder]
         is_foreign = not self.is_root and not os.access(folder.path, os.W_OK)
         return (
-            is_copy
+            folder.path in backups
             or is_foreign
             or self._is_empty(folder.path)
             or folder.path in self.repositories
@@ -213,18 +227,27 @@ def look_around(home: bytes, known: Sequence[bytes]) -> MachineView:
     points = tuple(mount.mount_point for mount in find_mounts())
     samples = _sample(folders, points)
     originals = {one.path: samples[one.path] for one in folders if not one.is_pool}
-    comparison = BackgroundCall("look for backups", partial(find_likely_copies, originals))
+    comparison = BackgroundCall("look for backups", partial(_find_backups, originals))
+    copies, series = comparison.result() if comparison.wait(_COMPARING_S) else ([], [])
     return MachineView(
         folders=folders,
         refused=(*found.refused, *reasons),
         left_out=len(others) - len(chosen),
         samples=samples,
         repositories={one.path: tool for one in folders if (tool := find_repository(samples[one.path])) is not None},
-        copies=tuple(comparison.result()) if comparison.wait(_COMPARING_S) else (),
+        copies=tuple(copies),
+        series=tuple(series),
         mount_points=points,
         now=time.time(),
         is_root=not home,
     )
+
+
+def _find_backups(samples: Mapping[bytes, FolderSample]) -> tuple[list[LikelyCopy], list[LikelySeries]]:
+    """Find copies and series; a copy that is one of a series is not listed by itself."""
+    series = find_series(samples)
+    copies = [one for one in find_likely_copies(samples) if not any(many.covers(one) for many in series)]
+    return copies, series
 
 
 def _find_inner(path: bytes, known: Sequence[bytes]) -> bytes | None:

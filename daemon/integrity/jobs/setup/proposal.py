@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from integrity import program
 from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, RootSettings, Web
+from integrity.copies.snapshots import cut_at_versions
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.setup.passwords import PasswordSource
 from integrity.jobs.targets import is_inside
@@ -160,7 +161,11 @@ def _find_excludes(root: bytes, answers: Answers, *, crosses: bool) -> list[str]
         for path in inside
         if _is_below(path, root) and (crosses or not _lies_on_mount(path, root, answers.mount_points))
     ]
+    top = os.fsdecode(root).rstrip("/") + "/"
     patterns = [_make_pattern(path[len(root.rstrip(b"/")) :]) for path in unwatched]
+    urls = [one.url for one in answers.copies if one.url.startswith("snapshots:")]
+    series = [cut_at_versions(url.removeprefix("snapshots:")) for url in urls]
+    patterns += [f"{pattern[len(top) - 1 :]}/" for pattern in series if pattern.startswith(top)]
     return [*patterns, "/.cache/"] if root == answers.home else patterns
 
 

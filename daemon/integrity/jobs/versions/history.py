@@ -7,30 +7,32 @@ the older version was read when that one was made, so this is a witness from bef
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import pairwise
+from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
 from integrity.copies.filenames import is_below
+from integrity.copies.opening import open_copy
 from integrity.copies.protocol import CopyEntry, Trouble
-from integrity.errors import ReadError, ReadInterrupted
+from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted
 from integrity.files.span import UNLIMITED
 from integrity.hashing.digests import Want
 from integrity.jobs.compare.read_back import read_from_copy
-from integrity.jobs.compare.source import find_series, place_in_copy
+from integrity.jobs.compare.source import place_in_copy
 from integrity.jobs.targets import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from integrity.catalog.connection import Catalog
-    from integrity.config import Config
     from integrity.copies.protocol import Copy
     from integrity.copies.versions import CopyVersion
+    from integrity.jobs.compare.source import CopySource
     from integrity.jobs.report import Stop
-    from integrity.jobs.targets import Target
 
 _BLOCK_BYTES = 1 << 20
 _WHOLE = Want(xxh3_128=True)
@@ -72,10 +74,9 @@ class UnreadVersion(NamedTuple):
 
 
 def find_silent_changes(
-    catalog: Catalog,
-    config: Config,
-    copy: str,
-    path: bytes | None = None,
+    source: CopySource,
+    base: bytes,
+    find_digest: Callable[[bytes], bytes | None],
     *,
     stop: Stop,
     tell: Callable[[CopyVersion, int, int], None],
@@ -84,18 +85,15 @@ def find_silent_changes(
     Compare each version of a copy with the one before it, from the oldest on; yield what changed silently.
 
     Args:
-        copy: as ``find_source`` takes it.
-        path: only below this real path; None: all of the copy.
+        source: a copy that keeps versions.
+        base: absolute path of the part of its folder that is meant.
+        find_digest: returns the XXH3 digest that a file has here, by its absolute path; None: it has none.
         tell: receives each version with its number and how many there are.
 
     Raises:
-        ConfigError: the copy keeps no versions, or covers nothing of the path.
-        CopyUnreachable: it can't be read.
+        CopyUnreachable: the copy can't be read.
         ReadInterrupted: ``stop`` was set.
     """
-    source, base = find_series(catalog, config, copy, path)
-    with catalog.read() as connection:
-        target = find_target(connection, source.base)
     above = source.base.rstrip(b"/") + b"/"
     with source.open(must_stop=stop.is_set) as opened:
         known = [*opened.versions()][::-1]
@@ -109,8 +107,38 @@ def find_silent_changes(
                 entry, digests = one
                 assert entry.mtime_ns is not None
                 assert entry.size_bytes is not None
-                whole, here = above + entry.path, _find_here(catalog, target, above + entry.path, digests)
+                whole = above + entry.path
+                here = _find_here(find_digest(whole), digests)
                 yield SilentChange(whole, older, newer, entry.size_bytes, entry.mtime_ns, here)
+
+
+def look_up_digests(catalog: Catalog, base: bytes) -> Callable[[bytes], bytes | None]:
+    """
+    Return what finds the recorded digest of a file by its absolute path; None for files that are not recorded.
+
+    Raises:
+        ConfigError: ``base`` lies in no recorded folder.
+    """
+    with catalog.read() as connection:
+        root = find_target(connection, base).root
+    top = len(root.path.rstrip(b"/")) + 1
+
+    def find(path: bytes) -> bytes | None:
+        with catalog.read() as connection:
+            record = files.find_file(connection, root.id, path[top:])
+        return None if record is None else record.digests.xxh3_128
+
+    return find
+
+
+def digest_file(path: bytes) -> bytes | None:
+    """Read a file, and return its XXH3 digest; None if it can't be read."""
+    folder, name = os.path.split(path)
+    try:
+        with open_copy(os.fsdecode(folder)) as copy:
+            return read_from_copy(copy, name, _BLOCK_BYTES, pace=UNLIMITED, stop=Event(), want=_WHOLE).digests.xxh3_128
+    except (ReadError, CopyUnreachable):
+        return None
 
 
 def _find_between(
@@ -159,11 +187,8 @@ def _list(
     return entries, troubles
 
 
-def _find_here(catalog: Catalog, target: Target, path: bytes, digests: tuple[bytes, bytes]) -> Here:
-    """Say which of two digests is recorded of a file."""
-    with catalog.read() as connection:
-        record = files.find_file(connection, target.root.id, path[len(target.root.path.rstrip(b"/")) + 1 :])
-    if record is None:
+def _find_here(digest: bytes | None, digests: tuple[bytes, bytes]) -> Here:
+    """Say which of two digests a file has here."""
+    if digest is None:
         return Here.NOT_RECORDED
-    recorded = record.digests.xxh3_128
-    return Here.OLDER if recorded == digests[0] else Here.NEWER if recorded == digests[1] else Here.OTHER
+    return Here.OLDER if digest == digests[0] else Here.NEWER if digest == digests[1] else Here.OTHER
