@@ -10,12 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import tarfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import IO, ClassVar, Self, TypeVar, cast
+from typing import ClassVar, Self, TypeVar
 
 from xxhash import xxh3_128
 
@@ -26,6 +25,7 @@ from integrity.copies.folder import identify_folder
 from integrity.copies.program import Running
 from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
 from integrity.copies.repository import ArchiveOptions, Backup, Item, Repository, is_local
+from integrity.copies.tar_stream import BrokenTar, TarStream
 from integrity.copies.versions import CopyVersion
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished, show_path
 from integrity.model import RootIdentity
@@ -33,7 +33,6 @@ from integrity.model import RootIdentity
 T = TypeVar("T")
 
 _PIECE_BYTES = 1 << 20
-_BUFFER_BYTES = 1 << 14  # tarfile copies what is left of its buffer with each read
 _FAILURES_IN_A_ROW = 20
 _LINKED = 20_000  # files whose digest is kept for hard links to them
 _SHOWN = 5  # folders or machines that a message names
@@ -344,16 +343,14 @@ class _Stream:
         self._repository = repository
         self._version = version
         self._running: Running | None = None
-        self._tar: tarfile.TarFile | None = None
+        self._tar: TarStream | None = None
         self._folder = b""
         self._failures = 0
         self._linked = OrderedDict[bytes, tuple[int, bytes]]()
 
     def close(self) -> None:
         """End the program."""
-        if self._tar is not None:
-            self._tar.close()
-            self._tar = None
+        self._tar = None
         if self._running is not None:
             self._running.close()
             self._running = None
@@ -365,11 +362,7 @@ class _Stream:
         self.close()
         self._folder = folder
         self._running = self._repository.start_tar(self._version, folder)
-        try:
-            readable = cast("IO[bytes]", _Readable(self._running))
-            self._tar = tarfile.open(fileobj=readable, mode="r|", bufsize=_BUFFER_BYTES)  # noqa: SIM115 - see close
-        except tarfile.TarError:
-            self.close()  # its files are read one by one, which tells why
+        self._tar = TarStream(self._running.read)
 
     def read(self, item: Item, entry: CopyEntry) -> CopyEntry | Trouble:
         """Return the entry of the next file, with its digest."""
@@ -386,24 +379,19 @@ class _Stream:
         size, digest = found
         return entry._replace(size_bytes=size, published=(Published(Kind.XXH3_128, digest),))
 
-    def _read_member(self, tar: tarfile.TarFile, item: Item) -> tuple[int, bytes] | None:
+    def _read_member(self, tar: TarStream, item: Item) -> tuple[int, bytes] | None:
         """Return size and digest of a file from the stream; None if it can't be had from there."""
         try:
             while (member := tar.next()) is not None:
-                tar.members = []  # type: ignore[attr-defined] # it would keep all that it has seen
-                if os.fsencode(member.name).strip(b"/") != item.path:
+                if member.path.strip(b"/") != item.path:
                     continue
-                if member.islnk():
-                    return self._linked.get(os.fsencode(member.linkname).strip(b"/"))
-                content = tar.extractfile(member)
-                if content is None:
+                if member.link_to:
+                    return self._linked.get(member.link_to.strip(b"/"))
+                if not member.is_file:
                     break
-                found = _digest(content.read)
-                if found[0] == member.size:
-                    self._failures = 0
-                    return found
-                break
-        except tarfile.TarError:
+                self._failures = 0
+                return _digest(tar.read)
+        except BrokenTar:
             pass  # it is read alone, which tells why
         self.close()
         return None
@@ -430,28 +418,6 @@ def _digest(read: Callable[[int], bytes]) -> tuple[int, bytes]:
         hasher.update(piece)
         size += len(piece)
     return size, hasher.digest()
-
-
-class _Readable:
-    """The output of a program as the file that ``tarfile`` reads."""
-
-    def __init__(self, running: Running) -> None:
-        self._running = running
-        self._piece, self._at = b"", 0
-
-    def read(self, length: int) -> bytes:
-        """Read exactly this much, or up to the end."""
-        parts = []
-        while length:
-            if self._at == len(self._piece):
-                self._piece, self._at = self._running.read(_PIECE_BYTES), 0
-                if not self._piece:
-                    break
-            part = self._piece[self._at : self._at + length]
-            parts.append(part)
-            self._at += len(part)
-            length -= len(part)
-        return b"".join(parts)
 
 
 class ArchiveFile:
