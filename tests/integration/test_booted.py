@@ -15,6 +15,7 @@ from integrity.catalog.db import Connection
 from support.bitrot import flip_bit
 from support.cli import JsonObject
 from support.loopfs import LoopFS
+from support.machine import need_programs
 from support.planted import age
 from support.systemdbox import BOOT_ID, PROGRAM, SystemdBox
 from support.waiting import wait_until
@@ -217,3 +218,40 @@ def test_schedule_that_was_missed_is_caught_up_once(box: SystemdBox, disk: LoopF
     assert [["scan"], ["scrub"]] == query(
         box, f"SELECT DISTINCT job FROM run WHERE started_at >= {booted_at} ORDER BY job"
     )
+
+
+REPOSITORIES = """
+set -e
+umask 077
+printf 'secret\\n' >/root/password
+export RESTIC_REPOSITORY=/var/backups/restic RESTIC_PASSWORD_FILE=/root/password
+export BORG_REPO=/var/backups/borg BORG_PASSCOMMAND='cat /root/password' HOME=/root
+mkdir -p /var/backups
+restic -q init
+restic -q --no-cache backup /srv/data
+borg init --encryption repokey
+borg create ::first /srv/data
+"""
+COPY = """
+[[copy]]
+name = "{name}"
+of = "/srv/data"
+url = "{name}:/var/backups/{name}"
+password_file = "/root/password"
+read_percent = 100
+"""
+
+
+def test_repositories_of_root_are_read_by_the_service(box: SystemdBox) -> None:
+    """It may read all files; so may what it starts on a local repository, and the password reaches that."""
+    need_programs("restic", "borg")
+    names = ["borg", "restic"]
+    box.run("sh", "-c", REPOSITORIES)
+    box.put("/etc/integrity/integrity.toml", CONFIG + "".join(COPY.format(name=name) for name in names))
+    box.run("systemctl", "reload", UNIT)
+    read = "SELECT copy.name FROM copy JOIN copy_file ON copy_id = copy.id GROUP BY copy.id HAVING count(read_at) = 3"
+    wait(box, lambda: names == sorted(str(name) for (name,) in query(box, read)), "comparisons by the service")
+    assert [] == [one for one in ask(box, "findings") if one["type"] == "finding"]
+    assert "password" not in box.log(UNIT)
+    told = ask(box, "versions", "/srv/data/private/file0")
+    assert names == sorted(one["copy"] for one in told if one["type"] == "version" and one["content"] == "same")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections.abc import Mapping
 from tempfile import TemporaryDirectory
 
@@ -48,7 +47,7 @@ class BorgRepository(Repository):
         """See ``Repository``."""
         return f"borg list {shell_word(self.shown.removeprefix('borg:'))}"
 
-    def make_environment(self) -> Mapping[str, str]:
+    def make_environment(self, password_fd: int | None) -> Mapping[str, str]:
         """See ``Repository``."""
         if not self._own:
             # What borg notes of repositories that it has seen is its owner's.
@@ -63,8 +62,8 @@ class BorgRepository(Repository):
             "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
             "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
         }
-        if self.options.password_file:
-            environment["BORG_PASSCOMMAND"] = f"cat {shlex.quote(os.fsdecode(self.options.password_file))}"
+        if password_fd is not None:
+            environment["BORG_PASSPHRASE_FD"] = str(password_fd)
         if self.options.password_command:
             environment["BORG_PASSCOMMAND"] = self.options.password_command
         return environment

@@ -6,6 +6,7 @@ What it complains of goes into a file of its own, so that neither of its output 
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import pwd
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, Protocol, Self
@@ -25,6 +26,9 @@ _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 22  # bytes; fits the longest path, escaped, and its digests
 _PIPE_BYTES = 1 << 20
 _LOOK_S = 0.2
+_PR_CAP_AMBIENT, _RAISE, _LOWER = 47, 2, 3  # linux/prctl.h
+_CAP_DAC_READ_SEARCH = 2  # linux/capability.h
+_libc = ctypes.CDLL(None)
 
 
 class ReadingProgram(Protocol):
@@ -50,6 +54,22 @@ class ReadingProgram(Protocol):
         """Return the error that the copy can't be reached, with the reason and what to do."""
 
 
+@contextmanager
+def lend_right_to_read() -> Iterator[None]:
+    """
+    Let a program that this thread starts read all files, if this process may: CAP_DAC_READ_SEARCH in the ambient set.
+
+    The set is one of the thread, so nothing that other threads start gets it. The service has the capability, and gives
+    it to nothing else: see ``service.startup``.
+    """
+    is_raised = _libc.prctl(_PR_CAP_AMBIENT, _RAISE, _CAP_DAC_READ_SEARCH, 0, 0) == 0  # refused: as any user
+    try:
+        yield
+    finally:
+        if is_raised:
+            _libc.prctl(_PR_CAP_AMBIENT, _LOWER, _CAP_DAC_READ_SEARCH, 0, 0)
+
+
 class Running:
     """
     One run of a program; leaving the context kills it.
@@ -60,6 +80,8 @@ class Running:
         environment: added to that of this process.
         user: as whom it runs; None: as this process.
         package: that installs it.
+        passes: descriptors that it gets under their numbers.
+        may_read_all: it may read all files that this process may; see ``lend_right_to_read``.
 
     Raises:
         ConfigError: it is not installed.
@@ -74,22 +96,26 @@ class Running:
         given: IO[bytes] | None = None,
         environment: Mapping[str, str] | None = None,
         user: pwd.struct_passwd | None = None,
+        passes: Sequence[int] = (),
+        may_read_all: bool = False,
     ) -> None:
         self.program = program
         self._log = TemporaryFile()  # noqa: SIM115 - closed with the run
         groups = None if user is None else os.getgrouplist(user.pw_name, user.pw_gid)
         try:
-            self._process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL if given is None else given,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                start_new_session=True,
-                env={**os.environ, **(environment or {})},
-                user=None if user is None else user.pw_uid,
-                group=None if user is None else user.pw_gid,
-                extra_groups=groups,
-            )
+            with lend_right_to_read() if may_read_all else nullcontext():
+                self._process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL if given is None else given,
+                    stdout=subprocess.PIPE,
+                    stderr=self._log,
+                    start_new_session=True,
+                    env={**os.environ, **(environment or {})},
+                    user=None if user is None else user.pw_uid,
+                    group=None if user is None else user.pw_gid,
+                    extra_groups=groups,
+                    pass_fds=passes,
+                )
         except OSError as error:
             self._log.close()
             raise ConfigError(

@@ -4,6 +4,7 @@ A repository of backups that a program made, packed, perhaps encrypted, and how 
 I1  A repository is only read, without a lock, so no backup and no clean-up of its owner fails because of it.
 I2  As root, the program runs as the owner of a local repository.
 I3  No password stands on a command line, and none in a message.
+I4  Of a local repository the program may read what the service may; it gets no other right.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import ClassVar, NamedTuple
 from integrity.config.copy_urls import hide_passwords
 from integrity.copies.program import Running
 from integrity.copies.versions import CopyVersion
-from integrity.errors import ConfigError, CopyUnreachable
+from integrity.errors import ConfigError, CopyUnreachable, show_path
 
 _IDLE_S = 600.0  # a remote repository of many packs is silent for minutes
+_MOST_PASSWORD_BYTES = 1 << 16  # as much as a pipe takes at once
 _MOST_TOLD = 300  # characters of a message
 
 
@@ -145,8 +147,8 @@ class Repository(ABC):
         """Parse a line of a diff: the path of a file that both have, with content that may differ; else None."""
 
     @abstractmethod
-    def make_environment(self) -> Mapping[str, str]:
-        """Return what the program is told by its environment."""
+    def make_environment(self, password_fd: int | None) -> Mapping[str, str]:
+        """Return what the program is told by its environment; ``password_fd``: where it reads the password."""
 
     @abstractmethod
     def suggest(self) -> str:
@@ -154,10 +156,38 @@ class Repository(ABC):
 
     def run(self, words: Sequence[str | bytes]) -> Running:
         """Start the program; its output is what is asked for."""
-        environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8", **self.make_environment()}
+        with ExitStack() as stack:
+            password_fd = self._pass_password(stack) if self.options.password_file else None
+            environment = {"TZ": "UTC", "LC_ALL": "C.UTF-8", **self.make_environment(password_fd)}
+            if self.user is not None:
+                environment["HOME"] = self.user.pw_dir
+            return self.runs(
+                *(self, [self.name, *words]),
+                package=self.package,
+                environment=environment,
+                user=self.user,
+                passes=() if password_fd is None else (password_fd,),
+                may_read_all=self.is_local,
+            )
+
+    def _pass_password(self, stack: ExitStack) -> int:
+        """Return a pipe with the content of the password file, which the program itself may not be able to open."""
+        path = self.options.password_file
+        try:
+            with open(path, "rb") as file:
+                password = file.read(_MOST_PASSWORD_BYTES)
+        except OSError as error:
+            raise CopyUnreachable(
+                f"{self.shown}: its password_file {show_path(path)} can't be read: {error.strerror}; correct its name,"
+                " or let the user that integrity runs as read it"
+            ) from error
+        reading, writing = os.pipe()
+        stack.callback(os.close, reading)
+        with open(writing, "wb") as file:
+            file.write(password)
         if self.user is not None:
-            environment["HOME"] = self.user.pw_dir
-        return self.runs(self, [self.name, *words], package=self.package, environment=environment, user=self.user)
+            os.fchown(reading, self.user.pw_uid, self.user.pw_gid)  # it opens it by its name in /dev/fd
+        return reading
 
     def failed(self, reason: str) -> CopyUnreachable:
         """Return the error that the repository can't be read; see ``ReadingProgram``."""

@@ -27,11 +27,11 @@ class ResticRepository(Repository):
         """See ``Repository``."""
         return f"restic -r {shell_word(self.shown.removeprefix('restic:'))} snapshots"
 
-    def make_environment(self) -> Mapping[str, str]:
+    def make_environment(self, password_fd: int | None) -> Mapping[str, str]:
         """See ``Repository``."""
         environment = {"RESTIC_REPOSITORY": self.address}
-        if self.options.password_file:
-            environment["RESTIC_PASSWORD_FILE"] = os.fsdecode(self.options.password_file)
+        if password_fd is not None:
+            environment["RESTIC_PASSWORD_FILE"] = f"/dev/fd/{password_fd}"
         if self.options.password_command:
             environment["RESTIC_PASSWORD_COMMAND"] = self.options.password_command
         return environment
