@@ -103,6 +103,29 @@ def test_backup_is_known_by_size_and_time_until_it_is_read(pair: Pair) -> None:
     assert COUNT * 3000 + LARGE <= read.summary["bytes_read"]
 
 
+@with_archives(long=Borg)
+def test_reading_that_was_cut_short_goes_on_where_it_stopped(pair: Pair) -> None:
+    """What was read before the limit counts, is not read again, and the next run that reads begins anew (R7)."""
+    for number in range(6):
+        plant(pair.root / f"folder{number}", 4, size_bytes=50_000)
+    whole = COUNT + 1 + 6 * 4
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    bad = plant_path(pair.root / "folder5", 1)
+    damage(bad)
+    pair.run("compare", "--with", "nightly", "--no-scan")
+    first = pair.compare("--read", "--no-scan", "--byte-limit", "500K")
+    assert 0 < tallies(first)["verified"] < whole
+    assert "missing" not in tallies(first)
+
+    second = pair.compare("--read", "--no-scan", expect=1)
+    assert [("silent_rewrite", str(bad))] == [(one["kind"], one["path"]) for one in second.findings]
+    verified = [tallies(one).get("verified", 0) for one in (first, second)]
+    assert whole - 1 <= sum(verified) <= whole + 4, verified  # a folder is read as a whole
+    third = pair.compare("--read", "--no-scan", expect=1)
+    assert whole - 1 == tallies(third)["verified"]
+
+
 @with_archives()
 def test_each_difference_is_told(pair: Pair) -> None:
     """Damaged here, edited since, new since, and gone from the backup; all but these are the same."""

@@ -200,6 +200,11 @@ def order_files(
     return sum_up(c, "compare_order")
 
 
+def keep_listed(c: Connection) -> None:
+    """Leave out of the order the files that the copy did not list."""
+    c.run("DELETE FROM compare_order WHERE file_id NOT IN (SELECT file_id FROM listed)")
+
+
 def count_compared(c: Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int) -> int:
     """Count the files whose present version was compared later than ``after``."""
     part, values = inside(root_id, prefix)

@@ -67,6 +67,6 @@ def _look_into(output: Output, copy: ConfiguredCopy) -> None:
     newer = [one for one in found if one.here is Here.NEWER]
     output.say(wrap(f"{count(len(found), 'file')} changed under the same time, before anything was recorded here."))
     if newer:
-        output.say(wrap("Open those that have the newer content. If one is damaged, its older version is the good one;"))
+        output.say("Open those that have the newer content. If one is damaged, its older version is the good one;")
         output.say("once your files are recorded, this shows which backups have that:")
         output.say(f"  {program.command('versions', shell_path(newer[0].path))}")

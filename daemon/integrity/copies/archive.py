@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import ClassVar, Self, TypeVar
@@ -133,14 +133,21 @@ class ArchiveCopy(BaseCopy):
             if found is not None:
                 yield found
 
-    def read_all(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
+    def read_all(self, prefix: bytes = b"", without: Collection[bytes] = ()) -> Iterator[CopyEntry | Trouble]:
         """List with digests of what is stored; see ``Copy``."""
+        above = {b""} if without else set[bytes]()  # of these no stream is of use: it would have what is left out
+        for folder in without:
+            while folder not in above:
+                above.add(folder)
+                folder = folder.rpartition(b"/")[0]
         with closing(_Stream(self._repository, self._version)) as stream:
             for item, found in self._find_files(prefix):
-                if not prefix and not self._top:
+                if not prefix and not self._top and not above:
                     stream.enter(b"")  # it is all of the backup, which is not listed as a folder
-                if item is not None and item.is_folder:
+                if item is not None and item.is_folder and _cut(item.path, self._top) not in above:
                     stream.enter(item.path)
+                elif isinstance(found, CopyEntry) and found.path.rpartition(b"/")[0] in without:
+                    yield found
                 elif item is not None and isinstance(found, CopyEntry):
                     yield stream.read(item, found)
                 elif found is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ class BaseCopy:
         """Return None: every name can be there."""
         return None
 
-    def read_all(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
+    def read_all(self, prefix: bytes = b"", without: Collection[bytes] = ()) -> Iterator[CopyEntry | Trouble]:  # noqa: ARG002
         """Refuse: its files are read one by one."""
         raise ValueError(f"{self.shown}: its files are read one by one, also below {show_path(prefix)}")
 

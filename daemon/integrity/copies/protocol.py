@@ -18,7 +18,7 @@ Invariants of every kind of copy, each with its test in tests/contract/copysuite
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
@@ -358,9 +358,13 @@ class Copy(Protocol):
             CopyUnreachable: before or during the listing.
         """
 
-    def read_all(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
+    def read_all(self, prefix: bytes = b"", without: Collection[bytes] = ()) -> Iterator[CopyEntry | Trouble]:
         """
         List as ``list`` does, with digests of all files, computed from their bytes.
+
+        Args:
+            prefix: as in ``list``.
+            without: folders of which the files are listed without digests; not those of folders in them.
 
         Raises:
             CopyUnreachable: before or during the listing.

@@ -104,7 +104,15 @@ def compare_root(
             early = find_algorithms(run, copy, base)
             reads = copy.reads_all_at_once and (options.read or options.read_percent is not None)
             left_out = make_left_out(source.exclude)
-            listing = CopyListing(run, copy, base, is_other=is_other, left_out=left_out, reads=reads)
+            before = _find_read_before(run, found.record) if reads else ()
+            listing = CopyListing(
+                *(run, copy, base),
+                is_other=is_other,
+                left_out=left_out,
+                reads=reads,
+                limit=limit,
+                read_before=before,
+            )
             listing.read()  # refuse what does not look like a copy before it is recorded as one
             known = _remember(run, source, copy, base, found)
             compared.copy = known.name
@@ -130,6 +138,14 @@ def compare_root(
             run.open_finding(
                 connection, FindingKind.COPY_UNREADABLE, text, copy=source.name, step=step, command=command
             )
+
+
+def _find_read_before(run: RootRun, known: CopyRecord | None) -> Collection[bytes]:
+    """Return the folders that an interrupted run has read since the last one that came to its end (R7)."""
+    if known is None:
+        return ()
+    with run.catalog.read() as connection:
+        return copies.find_read_folders(connection, known, run.prefix)
 
 
 def _find_base(run: RootRun, source: CopySource) -> bytes:
@@ -350,7 +366,9 @@ class Comparer:
             where, after = (self._known.id, run.root.id, run.prefix), self._options.after
             self._files, self._bytes = copy_listing.order_files(connection, *where, after)
             left_out = 0 if after is None else copy_listing.count_compared(connection, *where, after)
-        if not run.context.stop.is_set():
+            if self._listing.was_cut:
+                copy_listing.keep_listed(connection)
+        if self._listing.was_cut or not run.context.stop.is_set():
             try:
                 self._query_all()
             except CopyUnreachable:
@@ -452,14 +470,14 @@ class Comparer:
     def _rows(self) -> Iterator[CompareRow]:
         """Iterate over the recorded files in comparison order, until a limit is reached."""
         after = 0
-        while not self._limit.is_set():
+        while not self._is_over:
             with self._run.catalog.read() as connection:
                 page = copy_listing.page_files(connection, self._known.id, after, _PAGE)
             if not page:
                 return
             after = page[-1].seq
             for row in page:
-                if self._limit.is_set():
+                if self._is_over:
                     return
                 if len(self._disagreements) + len(self._unread) >= _DECIDED_AT_ONCE or self._has_much_to_read:
                     self._decide_disagreements()
@@ -470,6 +488,11 @@ class Comparer:
                     self._leave_out(row.record)
                 else:
                     yield row
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no more files are to be compared; what was read before the limit was reached is."""
+        return self._limit.is_set() and not self._listing.was_cut
 
     def _leave_out(self, record: FileRecord) -> None:
         """Count a file that the backup leaves out on purpose, and forget what the copy said of it before."""
@@ -645,11 +668,12 @@ class Comparer:
     def _end(self) -> None:
         """Record the results for the copy as a whole."""
         run = self._run
-        self._compared.extra += self._listing.report_extra()
+        self._compared.extra += 0 if self._listing.was_cut else self._listing.report_extra()
         if self._shared is not None and self._shared.count:
             self._compared.shared += self._shared.count
             run.note(NoteKind.WARNING, None, messages.shared(self._copy.shown, self._shared.count, self._done))
-        is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
+        is_part = len(run.prefix) > len(self._known.prefix)
+        is_whole = not (is_part or self._listing.was_cut or run.context.stop.is_set())
         self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
         if is_whole:
             _drop_states(run, self._known, are_gone=True)

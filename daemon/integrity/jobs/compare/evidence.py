@@ -306,6 +306,8 @@ class CopyEvidence:
             self._take(row, cannot(messages.LISTED_TWICE))
         elif listed.published and self._listing.was_read:
             self._query_stated(StatedDigests(row, unpack_published(listed), Level.READ), listed.size_bytes)
+        elif self._listing.was_read and _looks_the_same(row):
+            self._take(row, None)  # it was read by the run that this one goes on with
         elif self._is_chosen(row):
             return not self._queue_remote(row)
         elif row.was_found_bad:

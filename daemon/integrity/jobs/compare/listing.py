@@ -10,7 +10,7 @@ I2  A listing that breaks off, or contains no recorded name, proves nothing. A m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ from integrity.catalog.copy_listing import (
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import count_files
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
-from integrity.errors import CopyUnreachable, show_path
+from integrity.errors import CopyUnreachable, ReadInterrupted, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.spelling import ignores_case
@@ -41,7 +41,7 @@ from integrity.jobs.report import NoteKind
 from integrity.same_name import OtherSpellings, SamePaths
 
 if TYPE_CHECKING:
-    from integrity.jobs.context import RootRun
+    from integrity.jobs.context import RootRun, RunLimit
 
 
 class FolderExcludes(Excludes):
@@ -88,10 +88,13 @@ class CopyListing:
         is_other: another folder or disk is at the copy's place than at the last comparison under its name.
         left_out: what the backup leaves out on purpose, by paths in the copy; None: nothing.
         reads: read all files at once, and list their digests.
+        limit: when to stop reading.
+        read_before: folders in the root whose files need not be read again.
 
     Attributes:
         files: number of files listed.
         was_read: whether the listed digests were computed from the data.
+        was_cut: the limit was reached: what was read until then is listed.
     """
 
     def __init__(
@@ -103,8 +106,13 @@ class CopyListing:
         is_other: bool = False,
         left_out: Excludes | None = None,
         reads: bool = False,
+        limit: RunLimit | None = None,
+        read_before: Collection[bytes] = (),
     ) -> None:
         self._run = run
+        self._limit = limit
+        self._read_before = read_before
+        self.was_cut = False
         self._left_out = left_out
         self._copy = copy
         self._base = base + b"/" if base else b""
@@ -127,13 +135,15 @@ class CopyListing:
             stored = StoredListing(connection, run.root.id)
         found = self._entries(self.part)
         for entries in _into_portions(found):
-            if run.context.stop.is_set():
+            if run.context.stop.is_set() and not self.was_read:
                 return
             with run.catalog.snapshot() as connection:
                 stored.add(connection, entries)
             self.files += len(entries)
             step = "read the copy" if self.was_read else "list the copy"
             run.progress(step, self.files, run.counts.bytes_read, files=None, size=None)
+        if self.was_cut:
+            return
         if self._trouble_count > _TROUBLES_REPORTED:
             run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_REPORTED))
         spelled = OtherSpellings()
@@ -256,15 +266,27 @@ class CopyListing:
         return self._copy.find_name_fault(place)
 
     def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, StatedFile]]:
-        for found in self._copy.read_all(prefix) if self.was_read else self._copy.list(prefix):
+        for found in self._read_all(prefix) if self.was_read else self._copy.list(prefix):
             if isinstance(found, Trouble):
                 self._record_trouble(found)
-                continue
-            if self.was_read and found.size_bytes is not None:
-                self._run.counts.bytes_read += found.size_bytes
-                self._run.pace.take(found.size_bytes)
-                self._run.pace.took(found.size_bytes, 0.0)
-            yield self._base + found.path, pack_entry(found)
+            else:
+                yield self._base + found.path, pack_entry(found)
+
+    def _read_all(self, prefix: bytes) -> Iterator[CopyEntry | Trouble]:
+        """Read until the limit is reached."""
+        run, without = self._run, {self.place(folder) for folder in self._read_before}
+        try:
+            for found in self._copy.read_all(prefix, without):
+                if isinstance(found, CopyEntry) and found.published and found.size_bytes is not None:
+                    run.counts.bytes_read += found.size_bytes
+                    run.pace.take(found.size_bytes)
+                    run.pace.took(found.size_bytes, 0.0)
+                yield found
+                if self._limit is not None and self._limit.is_set():
+                    self.was_cut = True
+                    return
+        except ReadInterrupted:
+            self.was_cut = True
 
     def _record_trouble(self, trouble: Trouble) -> None:
         self._run.is_incomplete = True
