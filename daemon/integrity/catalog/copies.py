@@ -37,10 +37,6 @@ _FOUND = (
 )
 
 
-_MANY = 20
-"""Files that are read one by one rather than with all of their folder."""
-
-
 class CopyRecord(NamedTuple):
     """One copy of a root, or of a folder in it."""
 
@@ -356,29 +352,23 @@ def find_compared(c: Connection, copy_id: CopyId, *, are_gone: bool = False) -> 
     return c.column(query, copy_id, int(are_gone))
 
 
-def find_read_folders(c: Connection, copy: CopyRecord, prefix: bytes) -> set[bytes]:
-    """
-    Return the folders of which all files were read in a copy since it was last listed to the end.
+class FolderRead(NamedTuple):
+    """What was read in a copy of the files of one folder; not of those of folders in it."""
 
-    Not those in a folder of which many files were not: that one is read as a whole.
-    """
+    path: bytes
+    size_bytes: int
+    unread_files: int
+
+
+def find_read_folders(c: Connection, copy: CopyRecord, prefix: bytes) -> list[FolderRead]:
+    """Return how much of each folder was read in a copy since it was last listed to the end."""
     part, values = inside(copy.root_id, prefix)
     query = f"""
-        SELECT folder.path, count(*) - count(CASE WHEN copy_file.read_at > ? THEN 1 END) FROM {FILE_JOIN}
-        LEFT JOIN copy_file
+        SELECT folder.path, sum(file.size_bytes), count(*) - count(CASE WHEN copy_file.read_at > ? THEN 1 END)
+        FROM {FILE_JOIN} LEFT JOIN copy_file
             ON copy_file.copy_id = ? AND copy_file.file_id = file.id AND copy_file.version = file.version
         WHERE {part} GROUP BY folder.id"""
-    waiting = dict(c.rows(query, copy.listed_at or 0, copy.id, *values))
-    return {path for path, count in waiting.items() if not count and not _has_many(path, waiting)}
-
-
-def _has_many(path: bytes, waiting: Mapping[bytes, int]) -> bool:
-    """Return whether a folder above a path has many waiting files."""
-    while path:
-        path = path.rpartition(b"/")[0]
-        if waiting.get(path, 0) > _MANY:
-            return True
-    return False
+    return list(map(FolderRead._make, c.rows(query, copy.listed_at or 0, copy.id, *values)))
 
 
 def drop_states(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:

@@ -14,6 +14,7 @@ I3  An unreachable copy leaves everything as it was.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,6 +52,7 @@ from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.renamed import RenamedFiles
 from integrity.jobs.compare.shared_extents import find_shared
 from integrity.jobs.compare.source import CopySource, is_same_place
+from integrity.jobs.compare.unread_folders import choose_left_out
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.options import CompareOptions
@@ -145,7 +147,7 @@ def _find_read_before(run: RootRun, known: CopyRecord | None) -> Collection[byte
     if known is None:
         return ()
     with run.catalog.read() as connection:
-        return copies.find_read_folders(connection, known, run.prefix)
+        return choose_left_out(copies.find_read_folders(connection, known, run.prefix))
 
 
 def _find_base(run: RootRun, source: CopySource) -> bytes:
@@ -447,8 +449,12 @@ class Comparer:
         if self._copy.folder is not None:
             self._read_tree(self._copy.folder, evidence)
             return
+        requests = evidence.query_all(self._rows())
+        if self._run.context.stop.is_set():
+            deque(requests, 0)  # files that must be read here wait for the next run
+            return
         local = LocalPass(self._run, has_etags=self._copy.has_details, early=self._early)
-        for stated, match in local.match(evidence.query_all(self._rows()), tick=self._tick):
+        for stated, match in local.match(requests, tick=self._tick):
             evidence.take_match(stated, match)
         evidence.finish()
 
