@@ -18,11 +18,12 @@ from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
 from integrity.service.control.client import DaemonClient
-from integrity.service.control.requests import covers
-from integrity.service.control.server import ControlServer, DaemonState, JobRequest
+from integrity.service.control.requests import JobRequest, covers
+from integrity.service.control.server import ControlServer
 from integrity.service.control.socket import connect, default_socket_path, find_linked_socket, listen
-from integrity.service.control.users import BUFFER_LIMIT, MOST_CONNECTIONS
+from integrity.service.control.users import TRUSTED
 from integrity.service.control.wire import (
+    BUFFER_LIMIT,
     REQUEST_LIMIT,
     Answer,
     AskAhead,
@@ -38,6 +39,7 @@ from integrity.service.control.wire import (
     Submit,
     encode,
 )
+from integrity.service.states import DaemonState
 from support.cli import Box
 from support.daemons import SmallDaemon
 from support.planted import plant
@@ -238,15 +240,31 @@ def _send(connected: socket.socket, data: bytes) -> None:
         connected.sendall(data)
 
 
+@pytest.mark.root
 def test_silent_clients_hold_up_nobody(integrity: Box, root: Path) -> None:
-    """More clients than are kept connect and say nothing: the oldest are given up, and who asks is served."""
-    with SmallDaemon(integrity) as daemon, ExitStack() as stack:
-        for _ in range(MOST_CONNECTIONS + 50):
+    """As many as one user may have connect and say nothing: others are served, the user is told why, and later also."""
+    with SmallDaemon(integrity, patience_s=2.0) as daemon, ExitStack() as stack:
+        for _ in range(TRUSTED.connections):
             connected = connect(daemon.path)
             assert connected is not None
             stack.enter_context(connected)
-        with asking(daemon) as client:
-            assert isinstance(follow(client, scan_of(root))[-1], Summary)
+        with pytest.raises(CatalogLocked, match="as many commands wait for the service as it takes"):
+            stack.enter_context(asking(daemon))
+        let_in(Path(os.fsdecode(daemon.path)).parent)
+        os.chmod(daemon.path, 0o666)
+        with as_nobody():
+            other = connect(daemon.path)
+        assert other is not None
+        with DaemonClient(other) as client:
+            assert frozenset() == client.find_covered((bytes(root),))
+        wait_until(lambda: is_served(daemon), "silent clients to be given up", timeout_s=_TIMEOUT_S)
+
+
+def is_served(daemon: SmallDaemon) -> bool:
+    """Say whether one more connection is greeted."""
+    with suppress(CatalogLocked), asking(daemon):
+        return True
+    return False
 
 
 def test_request_in_pieces_is_understood(integrity: Box, root: Path) -> None:

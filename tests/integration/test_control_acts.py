@@ -340,7 +340,7 @@ def test_hostile_arguments_change_nothing(integrity: Box, root: Path, tmp_path: 
         alive = do(integrity, Act(ActVerb.ACK, ALICE, (1,)))
         log = service.log
 
-    assert all(b'"failure"' in answer for answer in answers), answers
+    assert all(b'"Failure"' in answer for answer in answers), answers
     assert "findings acknowledged: 1" in alive
     assert ["ack"] == [one.verb.value for one in list_actions(integrity)]
     assert "secret" == secret.read_text()

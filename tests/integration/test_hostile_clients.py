@@ -6,9 +6,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -241,27 +242,16 @@ def test_one_users_waiting_commands_are_limited(integrity: Box, tmp_path: Path) 
 
 
 def test_idle_client_is_given_up(integrity: Box, tmp_path: Path) -> None:
-    """Who neither asks nor reads for half a minute makes room; who waits for a job does not."""
-
-    class Clock:
-        ahead_s = 0.0
-
-        def __call__(self) -> float:
-            return time.monotonic() + self.ahead_s
-
-    clock = Clock()
+    """Who neither asks nor reads for long makes room, also in the middle of a line; who waits for a job does not."""
     root = plant(tmp_path / "root", 5)
-    with SmallDaemon(integrity, monotonic=clock) as daemon, greet(daemon) as idle, greet(daemon) as waiting:
+    with SmallDaemon(integrity, patience_s=0.2) as daemon, greet(daemon) as waiting:
+        daemon.gate.clear()
+        waiting.send(Submit(scan_of(root), waits=True))
+        assert isinstance(receive(waiting), JobAccepted)
         connected = connect(daemon.path)
         assert connected is not None
-        daemon.gate.clear()
-        with DaemonClient(connected) as half:
-            waiting.send(Submit(scan_of(root), waits=True))
-            assert isinstance(receive(waiting), JobAccepted)
-            connected.sendall(b'{"v":3,')
-            clock.ahead_s = 31.0
-            with greet(daemon):  # something happens
-                pass
+        with greet(daemon) as idle, DaemonClient(connected) as half:
+            connected.sendall(b'{"v":4,')
             for client in (idle, half):
                 with pytest.raises(CatalogError, match="ended the connection"):
                     receive(client)
@@ -269,13 +259,51 @@ def test_idle_client_is_given_up(integrity: Box, tmp_path: Path) -> None:
         assert isinstance(receive(waiting), Summary)
 
 
-def test_answer_during_which_the_service_was_stopped_silences_nobody() -> None:
-    """The pause after an answer is by what it took; half a minute of a stopped process must not become minutes."""
-    user = User(NOBODY, Role.GROUP)
-    user.pause(100.0, 0.01, is_request=False)
-    assert user.resumes_at > 100.01
-    user.pause(100.0, 31.0, is_request=False)
-    assert user.resumes_at <= 101.0
+@pytest.mark.parametrize("data", [encode(AskState()) * 1000, b" "], ids=["asks and never reads", "byte by byte"])
+def test_client_that_only_sends_is_given_up(integrity: Box, data: bytes) -> None:
+    """I4, I5: it is answered no further than its buffers hold; the deadline is for a whole question."""
+    with SmallDaemon(integrity, patience_s=0.2) as daemon:
+        connected = connect(daemon.path)
+        assert connected is not None
+        with connected, suppress(ConnectionError):
+            while True:
+                connected.sendall(data)
+
+
+def find_serving() -> list[threading.Thread]:
+    """Return the threads that serve connections."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("control-")]
+
+
+def count_sockets() -> int:
+    """Count the sockets of this process."""
+    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    return sum(os.path.lexists(link) and os.readlink(link).startswith("socket:") for link in links)
+
+
+def test_connections_leave_nothing_behind(integrity: Box, tmp_path: Path) -> None:
+    """Clients that vanish in the middle of anything take their thread and their descriptor with them."""
+    root = plant(tmp_path / "root", 5)
+    with SmallDaemon(integrity) as daemon:
+        submit = encode(Submit(scan_of(root), waits=True))
+        for data in (b"", encode(AskState())[:9], encode(AskState()) * 50, b"\xff\n", submit, submit + b"half") * 5:
+            connected = connect(daemon.path)
+            assert connected is not None
+            with connected:
+                connected.sendall(data)
+        wait_until(lambda: not find_serving() and daemon.ended == len(daemon.asked), "the end of all connections")
+        assert 1 == count_sockets()  # that listens
+
+
+def test_one_user_gets_a_quarter_of_the_time() -> None:
+    """I2: connections pause for three times what they used, one behind the other."""
+    user, began = User(Role.GROUP), time.monotonic()
+    threads = [threading.Thread(target=user.pause, args=(0.01,)) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - began >= 0.3
 
 
 @pytest.mark.root

@@ -22,20 +22,21 @@ from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Report, Stop, Summary
 from integrity.jobs.runner import make_context
 from integrity.model import Job
-from integrity.service.control.requests import Act, ActDone, Answered, AskPicture, Returned
-from integrity.service.control.server import (
-    BusyRoot,
-    ControlServer,
-    DaemonState,
+from integrity.service.control.requests import (
+    Act,
+    ActDone,
+    Answered,
+    AskPicture,
     Done,
-    JobAhead,
     JobRequest,
-    QueuedJob,
+    Returned,
     Ticket,
     interrupted,
     run_request,
 )
+from integrity.service.control.server import ControlServer
 from integrity.service.device_queue import LogReport
+from integrity.service.states import BusyRoot, DaemonState, JobAhead, QueuedJob
 from support.cli import Box
 
 _TIMEOUT_S = 30.0
@@ -59,7 +60,7 @@ class SmallDaemon:
         box: whose catalog is served; made if there is none.
         folder: for the socket; the box's runtime folder unless it is said.
         before: may tell something before each job, in its thread.
-        monotonic: seconds, for the server's deadlines.
+        patience_s: of the server.
 
     Attributes:
         asked: every request that came, in order.
@@ -77,7 +78,7 @@ class SmallDaemon:
         *,
         folder: Path | None = None,
         before: Callable[[Report], None] = lambda report: None,
-        monotonic: Callable[[], float] = time.monotonic,
+        patience_s: float = 30.0,
     ) -> None:
         self._box, self._before = box, before
         os.makedirs(box.environment["XDG_RUNTIME_DIR"], exist_ok=True)
@@ -88,7 +89,7 @@ class SmallDaemon:
         self.ended = 0
         self.gate = threading.Event()
         self.gate.set()
-        self.server = ControlServer(self.path, self, catalog=bytes(box.catalog), monotonic=monotonic)
+        self.server = ControlServer(self.path, self, catalog=bytes(box.catalog), patience_s=patience_s)
         self._queue: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
         self._busy: list[Asked] = []
         self._left: list[Asked] = []  # not ended

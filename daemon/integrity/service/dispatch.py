@@ -23,8 +23,8 @@ from integrity.errors import AppError
 from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
-from integrity.jobs.report import Progress, Report, Summary
-from integrity.model import Job, Outcome
+from integrity.jobs.report import Note, Progress, Report, Summary
+from integrity.model import Finding, Job, Outcome, RunCounts
 from integrity.service.control.requests import (
     LENT_PHASE,
     Done,
@@ -35,7 +35,6 @@ from integrity.service.control.requests import (
     nothing_done,
     run_request,
 )
-from integrity.service.control.server import Gathered
 from integrity.service.device_queue import DeviceQueue, Urgency, Work, WorkReport
 from integrity.service.inventory import MonitoredRoot, lane_of
 from integrity.service.log_backoff import LogBackoff
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
 
 
 _POLL_S = 0.2
+_WORST_FIRST = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.CLEAN)
 
 
 class DeviceHold:
@@ -171,6 +171,66 @@ class _Lease:
 
     def cancel(self) -> None:
         _cancel(self.works)
+
+
+class _Gathered:
+    """
+    Merge the reports and results of several works that answer one request.
+
+    Args:
+        count: number of works.
+        report: gets the reports of all works.
+        done: called once, with the combined result.
+    """
+
+    def __init__(self, count: int, report: Report, done: Done) -> None:
+        self._left = count
+        self._report = report
+        self._done = done
+        self._lock = threading.RLock()
+        self._results: list[Summary | AppError] = []
+
+    def progress(self, progress: Progress) -> None:
+        """See Report."""
+        with self._lock:
+            self._report.progress(progress)
+
+    def finding(self, finding: Finding) -> None:
+        """See Report."""
+        with self._lock:
+            self._report.finding(finding)
+
+    def note(self, note: Note) -> None:
+        """See Report."""
+        with self._lock:
+            self._report.note(note)
+
+    def take(self, result: Summary | AppError) -> None:
+        """Record the result of one work. The last one ends the request."""
+        with self._lock:
+            self._results.append(result)
+            self._left -= 1
+            if self._left:
+                return
+        errors = [one for one in self._results if isinstance(one, AppError)]
+        self._done(errors[0] if errors else _add_up([one for one in self._results if isinstance(one, Summary)]))
+
+
+def _add_up(summaries: Sequence[Summary]) -> Summary:
+    """Sum up runs that went on side by side."""
+    counts = RunCounts()
+    for summary in summaries:
+        counts += summary.counts
+    outcomes = {summary.outcome for summary in summaries}
+    return summaries[0]._replace(
+        counts=counts,
+        started_at=min(summary.started_at for summary in summaries),
+        finished_at=max(summary.finished_at for summary in summaries),
+        outcome=next(outcome for outcome in _WORST_FIRST if outcome in outcomes),
+        duration_s=max(summary.duration_s for summary in summaries),
+        has_integrity_problem=any(summary.has_integrity_problem for summary in summaries),
+        is_incomplete=any(summary.is_incomplete for summary in summaries),
+    )
 
 
 def _cancel(works: Sequence[tuple[DeviceQueue, Work]]) -> None:
@@ -328,7 +388,7 @@ class Dispatcher:
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
         """Queue a user request ahead of all other work; see ``Handler``."""
         parts = self._split(request)
-        gathered = Gathered(len(parts), report, done)
+        gathered = _Gathered(len(parts), report, done)
         works = []
         for name, part in parts.items():
 

@@ -1,111 +1,88 @@
 """
-Buffer the lines from and to one client of the control socket.
+Exchange lines with one client of the control socket: its thread reads, another one sends.
 
-I1  Sending to a client never blocks: a job would block with it.
+I1  Reporting to a client never blocks: a job would block with it.
 I2  Findings, notes and the result are never dropped. Of progress, only the newest is kept.
-I3  A client that leaves ``BUFFER_LIMIT`` bytes unread is disconnected. The connection ends before the summary, so the
-    client can't mistake what it got for the whole result.
-I4  While a client's line awaits its answer, nothing more is read from it: the kernel's buffer fills and the client
-    waits.
+I3  A client whose user leaves ``BUFFER_LIMIT`` bytes unread is disconnected. The connection ends before the summary, so
+    the client can't mistake what it got for the whole result.
+I4  Nothing more is read from a client while it leaves answers unread: the kernel's buffer fills and the client waits.
+I5  A client without a job that neither asks nor reads for ``patience_s`` is disconnected.
 """
 
 from __future__ import annotations
 
-import math
 import socket
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from contextlib import suppress
 
 from integrity.errors import AppError
 from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding
 from integrity.service.control.requests import ActDone, RepairPlanned, Ticket
-from integrity.service.control.socket import Peer, peer_of
+from integrity.service.control.socket import Peer, set_patience
+from integrity.service.control.users import User
 from integrity.service.control.wire import (
-    BUFFER_LIMIT,
     REQUEST_LIMIT,
     Answer,
-    Question,
     RootsLent,
     RootsReturned,
-    StopJob,
     WireError,
-    decode_question,
     encode,
     to_failure,
 )
-from integrity.service.states import JobAhead
+from integrity.threads import DaemonThread
 
 _CHUNK_BYTES = 1 << 16
+IDLE = "a connection: neither asks nor reads"
 _UNREAD_BYTES = 1 << 18
-"""With this much unread, only ``stop`` is accepted until the client reads."""
-
-_SENDS = 16
-"""Chunks sent to one client before others get their turn."""
-
-_IDLE_S = 30.0
-"""A client without a job that neither asks nor reads for this long is disconnected; commands ask at once."""
+"""With this much unread, no more questions are read until the client reads."""
 
 
-class ClientConnection:
+class ClientConnection(DaemonThread):
     """
-    One client. It is a ``jobs.report.Report``.
+    One client, and the thread that sends to it. It is a ``jobs.report.Report``.
 
-    ``give`` and the methods that tell one thing may be called from any thread and at any time, also when
-    the client has gone; everything else belongs to the server's thread.
+    ``read_line`` and ``close`` belong to the thread that answers; any thread may call everything else at any time, also
+    when the client has gone.
 
     Args:
         connected: from ``accept``; closed with this object.
-        wake: makes the server's thread check the connection again; called from any thread.
-        number: of the connection, counted from the server's start.
-        now: on the monotonic clock.
+        peer: who it is.
+        user: whose limits hold.
+        patience_s: how long a client without a job may neither ask nor read.
 
     Attributes:
-        peer: who it is.
-        is_awaited: its job, or lease, ends with it.
-        is_greeted: the greeting was given.
-        question_bytes: the length of the line of the question that was taken last.
-        awaited: the events for which the selector waits now; 0: it is not registered there.
+        ticket: of the job or lease, once it is accepted.
+        is_awaited: it ends with the connection.
+        is_stopped: the client asked to stop it.
+        refusal: why the connection was given up; empty: it was not.
     """
 
-    def __init__(self, connected: socket.socket, wake: Callable[[], None], *, number: int, now: float) -> None:
-        connected.setblocking(False)
-        self._socket = connected
-        self._wake = wake
-        self.peer: Peer = peer_of(connected)
-        self.number = number
+    def __init__(self, connected: socket.socket, peer: Peer, user: User, patience_s: float) -> None:
+        super().__init__("control-send")
+        set_patience(connected, patience_s)
+        self.peer, self.user = peer, user
+        self.ticket: Ticket | None = None
         self.is_awaited = False
-        self.is_greeted = False
-        self.question_bytes = 0
-        self.awaited = 0
+        self.is_stopped = False
+        self.refusal = ""
+        self._socket = connected
+        self._patience_s = patience_s
         self._received = bytearray()
-        self._searched = 0  # this many received bytes contain no line end
-        self._has_line = False
-        self._question: Question | None = None  # decoded, but held back until the client reads
-        self._active_at = now
-        self._sending = memoryview(b"")
-        self._lock = threading.Lock()  # guards the fields below
+        self._changed = threading.Condition()  # guards the fields below
         self._waiting: deque[bytes] = deque()
-        self._waiting_bytes = 0
+        self._unread_bytes = 0
         self._progress: Progress | None = None
-        self._ticket: Ticket | None = None
-        self._is_submitting = False
-        self._is_stopped = False
         self._is_ending = False
-        self._is_closed = False
-
-    def fileno(self) -> int:
-        """Return the descriptor, for a selector."""
-        return self._socket.fileno()
 
     def progress(self, progress: Progress) -> None:
         """Send progress, unless newer progress arrives before the client reads it."""
-        with self._lock:
-            if not (self._is_ending or self._is_closed):
-                self._progress = progress
-                self._wake()
+        with self._changed:
+            self._progress = progress
+            self._changed.notify_all()
 
     def finding(self, finding: Finding) -> None:
         """Send a finding."""
@@ -115,12 +92,8 @@ class ClientConnection:
         """Send a note."""
         self.give(note)
 
-    def done(self, result: Summary | AppError) -> None:
-        """Send the job's result, then close the connection."""
-        self.give(result if isinstance(result, Summary) else to_failure(result), is_last=True)
-
-    def acted(self, result: ActDone | RepairPlanned | Picture | AppError) -> None:
-        """Send what came of an act, or a picture, then close the connection."""
+    def done(self, result: Summary | ActDone | RepairPlanned | Picture | AppError) -> None:
+        """Send the result of a request, then end the connection."""
         self.give(to_failure(result) if isinstance(result, AppError) else result, is_last=True)
 
     def lent(self) -> None:
@@ -128,81 +101,71 @@ class ClientConnection:
         self.give(RootsLent())
 
     def returned(self, error: AppError | None) -> None:
-        """Tell that the roots are not lent any more, or why they can't be; then the connection ends as well."""
+        """Tell that the roots are not lent any more, or why they can't be; then end the connection."""
         self.give(RootsReturned() if error is None else to_failure(error), is_last=True)
 
     def give(self, answer: Answer, *, is_last: bool = False) -> None:
         """Queue an answer. Nothing is queued after the last answer."""
         line = encode(answer)
-        with self._lock:
-            if self._is_ending or self._is_closed:
+        with self._changed:
+            if self._is_ending:
                 return
-            self._waiting.append(line)
-            self._waiting_bytes += len(line)
             self._is_ending = is_last
-            if self._waiting_bytes > BUFFER_LIMIT:
-                self._give_up()
-            self._wake()
+            self._waiting.append(line)
+            self._count(len(line))
+            self._changed.notify_all()
 
-    @property
-    def wants_to_write(self) -> bool:
-        """Return whether data or the end of the connection is pending."""
-        with self._lock:
-            return bool(self._sending or self._waiting or self._progress or self._is_ending)
+    def finish(self) -> None:
+        """End the connection when all answers were sent."""
+        with self._changed:
+            self._is_ending = True
+            self._changed.notify_all()
+
+    def give_up(self, reason: str = "") -> None:
+        """End the connection now, without the answers that were not sent. ``reason``: for the log."""
+        with self._changed:
+            self._give_up(reason)
 
     @property
     def is_ending(self) -> bool:
         """Return whether the last answer was queued. Later input is ignored."""
-        with self._lock:
+        with self._changed:
             return self._is_ending
 
-    @property
-    def is_given_up(self) -> bool:
-        """Return whether the connection was given up, with its remaining answers."""
-        with self._lock:
-            return self._is_closed
-
-    @property
-    def has_job(self) -> bool:
-        """Return whether the client waits for a job."""
-        with self._lock:
-            return self._is_submitting or self._ticket is not None
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Return the size of the client's buffers."""
-        with self._lock:
-            return len(self._received) + len(self._sending) + self._waiting_bytes
-
-    @property
-    def wants_to_read(self) -> bool:
-        """Return whether to read more: not while a question awaits its answer, nor after the last answer."""
-        with self._lock:
-            is_open = not (self._is_ending or self._is_closed or self._is_submitting)
-        return is_open and not self._has_line and self._question is None
-
-    @property
-    def has_question(self) -> bool:
-        """Return whether the client waits for an answer that can be given now."""
-        with self._lock:
-            if self._is_ending or self._is_closed or self._is_submitting:
-                return False
-            is_blocked = self._question is not None and self._waiting_bytes > _UNREAD_BYTES
-        return not self.is_greeted or (not is_blocked and (self._has_line or self._question is not None))
-
-    @property
-    def idle_until(self) -> float:
-        """Return when an idle client is disconnected, on the monotonic clock."""
-        return math.inf if self.has_job else self._active_at + _IDLE_S
-
-    def receive(self) -> None:
+    def read_line(self) -> bytes:
         """
-        Read available data, up to one chunk.
+        Wait for the next question.
 
         Raises:
-            EOFError: the client has gone.
-            WireError: a line is too long.
+            EOFError: the connection has ended.
+            WireError: the line is too long.
         """
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_ending or self._unread_bytes <= _UNREAD_BYTES)
+        searched, until = 0, time.monotonic() + self._patience_s
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            if searched > REQUEST_LIMIT:
+                raise WireError(f"a line of more than {REQUEST_LIMIT} bytes")
+            self._receive()
+            if self.ticket is None and time.monotonic() >= until:
+                self.give_up(IDLE)
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
+    def close(self) -> None:
+        """Send the last answer if there is one, close the connection, and cancel the job that the client waited for."""
+        if not self.is_ending:
+            self.give_up()
+        self.join()
+        if self.ticket is not None and self.is_awaited:
+            self.ticket.cancel()
+        self._socket.close()
+
+    def _receive(self) -> None:
+        """Read available data, up to one chunk; nothing if none comes in time."""
+        began = time.thread_time()
         try:
             data = self._socket.recv(_CHUNK_BYTES)
         except BlockingIOError:
@@ -212,116 +175,57 @@ class ClientConnection:
         if not data:
             raise EOFError
         self._received += data
-        self._find_line()
+        self.user.pause(time.thread_time() - began)
 
-    def take_question(self, now: float) -> Question | None:
-        """
-        Return the next question; None if the client must first read earlier answers.
+    def _give_up(self, reason: str = "") -> None:
+        self.refusal = self.refusal or reason
+        self._is_ending = True
+        self._waiting.clear()
+        self._progress = None
+        with suppress(OSError):  # it is not connected any more
+            self._socket.shutdown(socket.SHUT_RDWR)  # ends calls that wait for the client
+        self._changed.notify_all()
 
-        Raises:
-            WireError: the line is not a valid question.
-        """
-        if self._question is None:
-            end = self._searched
-            line = bytes(self._received[:end])
-            del self._received[: end + 1]
-            self._searched, self._has_line = 0, False
-            self._find_line()
-            self._active_at = now
-            self.question_bytes = len(line)
-            self._question = decode_question(line)
-        with self._lock:
-            if not isinstance(self._question, StopJob) and self._waiting_bytes > _UNREAD_BYTES:
-                return None
-        question, self._question = self._question, None
-        return question
+    def _run(self) -> None:
+        """Send what is queued, until the last answer; then both threads end."""
+        while (line := self._take_next()) and self._send_line(line):
+            pass
+        with self._changed:
+            self._give_up()
+            self.user.hold(-self._unread_bytes)
+            self._unread_bytes = 0
 
-    def begin_job(self) -> None:
-        """Record that the client has submitted a job. Nothing is read from it until ``follow_job``."""
-        with self._lock:
-            self._is_submitting = True
+    def _take_next(self) -> bytes:
+        """Wait for what is to be sent next; empty: nothing any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._progress or self._is_ending)
+            if self._waiting:
+                return self._waiting.popleft()
+            if self._is_ending or self._progress is None:
+                return b""
+            line, self._progress = encode(self._progress), None
+            self._count(len(line))
+            return line
 
-    def follow_job(self, ticket: Ticket | None) -> None:
-        """Record the submitted job; None if there is none, or nobody waits for it. Any thread may call this."""
-        with self._lock:
-            self._is_submitting, self._ticket = False, ticket
-            is_lost = self._is_closed and self.is_awaited
-        if is_lost and ticket is not None:
-            ticket.cancel()
-        self._wake()
-
-    def find_ahead(self) -> tuple[JobAhead, ...]:
-        """Return the jobs before the client's job; nothing if it has none, or its job has started."""
-        with self._lock:
-            ticket = self._ticket
-        return () if ticket is None else ticket.find_ahead()
-
-    def stop_job(self) -> bool:
-        """Cancel the job. Return False if there is none, or it was cancelled before."""
-        with self._lock:
-            ticket, is_new = self._ticket, not self._is_stopped
-            self._is_stopped = ticket is not None
-        if ticket is None or not is_new:
-            return False
-        ticket.cancel()
+    def _send_line(self, line: bytes) -> bool:
+        """Send a line. Return False if the client has gone, or does not read."""
+        left = memoryview(line)
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except BlockingIOError:  # for ``patience_s``
+                if self.ticket is None:
+                    self.give_up(IDLE)
+                    return False
+            except OSError:
+                return False
+        with self._changed:
+            self._count(-len(line))
+            self._changed.notify_all()
         return True
 
-    def write(self, now: float) -> None:
-        """
-        Send what the client accepts, up to a limit that leaves time for others.
-
-        Raises:
-            EOFError: the client has gone, or the last answer was sent.
-        """
-        try:
-            for _ in range(_SENDS):
-                if not self._take_next():
-                    return
-                self._sending = self._sending[self._socket.send(self._sending) :]
-                self._active_at = now
-        except BlockingIOError:
-            return
-        except ConnectionError as error:
-            raise EOFError from error
-
-    def close(self) -> None:
-        """Close the connection, and cancel the job or lease that the client waited for. May be called twice."""
-        with self._lock:
-            self._give_up()
-            ticket = self._ticket if self.is_awaited else None
-        if ticket is not None:
-            ticket.cancel()
-        self._socket.close()
-
-    def _find_line(self) -> None:
-        """Search the new data for a line end."""
-        end = self._received.find(b"\n", self._searched)
-        self._has_line = end >= 0
-        self._searched = end if self._has_line else len(self._received)
-        if self._searched > REQUEST_LIMIT:
-            raise WireError(f"a line of more than {REQUEST_LIMIT} bytes")
-
-    def _give_up(self) -> None:
-        """Drop pending and future answers."""
-        self._is_closed = True
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        self._progress = None
-
-    def _take_next(self) -> bool:
-        """Prepare the next data to send. Return False if nothing is pending."""
-        with self._lock:
-            if self._sending:
-                return True
-            progress = None
-            if self._waiting:
-                line = self._waiting.popleft()
-                self._waiting_bytes -= len(line)
-                self._sending = memoryview(line)
-                return True
-            if self._is_ending:
-                raise EOFError
-            progress, self._progress = self._progress, None
-        if progress is not None:
-            self._sending = memoryview(encode(progress))
-        return progress is not None
+    def _count(self, size_bytes: int) -> None:
+        """Count bytes that the client has yet to read; negative when they were sent."""
+        self._unread_bytes += size_bytes
+        if not self.user.hold(size_bytes) and size_bytes > 0:
+            self._give_up("its answers: too many unread")

@@ -149,8 +149,8 @@ class Handler(Protocol):
     """
     The daemon, as the control socket sees it.
 
-    ``state``, ``roots`` and ``allows_actions`` are called from the server's one thread, on which every client waits:
-    none may wait for a job or a disk. ``submit``, ``lend`` and ``act`` are called from any thread.
+    Any thread may call it, several at once. Of ``state``, ``roots`` and ``allows_actions`` none may wait for a job or a
+    disk.
     """
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:

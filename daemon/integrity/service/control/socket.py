@@ -94,6 +94,15 @@ def peer_of(connection: socket.socket) -> Peer:
     return Peer(*_CREDENTIALS.unpack(data))
 
 
+def set_patience(connection: socket.socket, patience_s: float) -> None:
+    """Have each call of a blocking connection fail with ``BlockingIOError`` after that time."""
+    import socket
+
+    time = _TIMEVAL.pack(int(patience_s), int(patience_s % 1 * 1e6))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, time)
+
+
 def listen(path: bytes, catalog: bytes) -> socket.socket:
     """
     Open the socket of a catalog's daemon, and make the link to it.
@@ -176,7 +185,6 @@ def _bind(path: bytes) -> socket.socket:
             listener.bind(name)
             os.chmod(name, _MODE)
         listener.listen(_BACKLOG)
-        listener.setblocking(False)
     except BaseException:  # close the descriptor in any case
         listener.close()
         raise

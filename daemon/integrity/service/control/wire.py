@@ -1,7 +1,7 @@
 """
 Encode and decode the messages of the control socket: one JSON object per line, in both directions.
 
-    line     {"v":3,"type":TYPE,FIELD:VALUE,...} LF     ASCII; TYPE and the fields are those of a record below
+    line     {"v":4,"type":TYPE,FIELD:VALUE,...} LF     ASCII; TYPE is the name of a record below
     bytes    base64 (RFC 4648 section 4, padded): paths are not text (R10)
     words    of an enumeration: as stored
     tuples   arrays
@@ -15,7 +15,6 @@ I1  For any input, decoding returns a record or raises WireError.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
 import os
@@ -24,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import cache
-from typing import NewType, Union, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 from unicodedata import category
 
 from integrity import errors
@@ -35,7 +34,7 @@ from integrity.model import Finding, Job
 from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest, RepairPlanned
 from integrity.service.states import DaemonState, JobAhead
 
-VERSION = 3
+VERSION = 4
 REQUEST_LIMIT = 1 << 20
 """Largest line to the server, in bytes: more than the paths of any command line need."""
 ANSWER_LIMIT = 64 << 20
@@ -180,34 +179,8 @@ Answer = (
     | DaemonState
 )
 
-_QUESTIONS: dict[str, type[Question]] = {
-    "submit": Submit,
-    "lend": LendRoots,
-    "stop": StopJob,
-    "state": AskState,
-    "covers": AskCovered,
-    "ahead": AskAhead,
-    "act": Act,
-    "picture": AskPicture,
-}
-_ANSWERS: dict[str, type[Answer]] = {
-    "hello": Hello,
-    "covered": Covered,
-    "accepted": JobAccepted,
-    "ahead": JobsAhead,
-    "lent": RootsLent,
-    "returned": RootsReturned,
-    "progress": Progress,
-    "finding": Finding,
-    "note": Note,
-    "summary": Summary,
-    "done": ActDone,
-    "plan": RepairPlanned,
-    "shown": Picture,
-    "failure": Failure,
-    "state": DaemonState,
-}
-_NAMES = {kind: name for table in (_QUESTIONS, _ANSWERS) for name, kind in table.items()}
+_QUESTIONS = {kind.__name__: kind for kind in get_args(Question)}
+_ANSWERS = {kind.__name__: kind for kind in get_args(Answer)}
 
 # Errors whose constructor takes only the message. Others are sent as their nearest base class here.
 _ERRORS: dict[str, type[AppError]] = {
@@ -229,10 +202,8 @@ _ERRORS: dict[str, type[AppError]] = {
 
 def encode(message: Question | Answer) -> bytes:
     """Return a message as a line."""
-    value = _encode(message)
-    assert isinstance(value, dict)
-    text = json.dumps({"v": VERSION, "type": _NAMES[type(message)], **value}, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii") + b"\n"
+    value = {"v": VERSION, "type": type(message).__name__, **_to_object(message)}
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 
 def decode_question(line: bytes) -> Question:
@@ -343,21 +314,20 @@ def _check_paths(paths: Iterable[bytes]) -> None:
             raise WireError("a path that is not absolute and normal")
 
 
-def _decode_line(line: bytes, table: dict[str, type[Question]] | dict[str, type[Answer]]) -> object:
+def _decode_line(line: bytes, table: dict[str, type]) -> object:
     try:
         # Too deep nesting raises RecursionError, a number with too many digits ValueError.
         value = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"no line of JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise WireError("not an object")
-    version, name = value.pop("v", None), value.pop("type", None)
-    if type(version) is not int or version != VERSION:
-        raise WireError(f"version {VERSION} of the protocol is spoken here; restart the service after an upgrade")
-    kind = table.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise WireError("a type of message that is not expected here")
-    return _decode(kind, value, str(name))
+        if not isinstance(value, dict):
+            raise WireError("not an object")
+        version, name = value.pop("v", None), value.pop("type", None)
+        if type(version) is not int or version != VERSION:
+            raise WireError(f"version {VERSION} of the protocol is spoken here; restart the service after an upgrade")
+        if not isinstance(name, str) or name not in table:
+            raise WireError("a type of message that is not expected here")
+        return _decode(table[name], value, name)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise WireError(f"no line that is understood here: {error}") from error
 
 
 def _unique(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
@@ -373,94 +343,70 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no number")
 
 
-def _encode(value: object) -> object:
-    """Convert a record or one of its values to JSON types."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    kind: type = type(value)
-    if _is_record(kind):
-        return {name: _encode(getattr(value, name)) for name, _ in _fields(kind)}
-    if isinstance(value, tuple):
-        return [_encode(one) for one in value]
-    return value.value if isinstance(value, StrEnum) else value
-
-
-def _is_record(kind: type) -> bool:
+def _is_record(kind: object) -> bool:
     return is_dataclass(kind) or hasattr(kind, "_fields")  # a named tuple
 
 
 @cache
-def _fields(kind: type) -> tuple[tuple[str, object], ...]:
+def _fields(kind: type) -> dict[str, object]:
     """Return the fields of a record with their types."""
-    return tuple(get_type_hints(kind).items())
+    return get_type_hints(kind)
+
+
+def _to_object(record: object) -> dict[str, object]:
+    kind: type = type(record)
+    return {name: _encode(getattr(record, name)) for name in _fields(kind)}
+
+
+def _encode(value: object) -> object:
+    """Convert a value to JSON types; ``json`` writes an enumeration as its word."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if _is_record(type(value)):
+        return _to_object(value)
+    return list(map(_encode, value)) if isinstance(value, tuple) else value
 
 
 def _decode(kind: object, value: object, place: str) -> object:
-    """Convert a JSON value to a value of a type; ``place`` is its path, for errors."""
-    if isinstance(kind, NewType):
-        return _decode(kind.__supertype__, value, place)
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        if value is None:
-            return None
-        (rest,) = (one for one in get_args(kind) if one is not types.NoneType)
-        return _decode(rest, value, place)
-    if origin is tuple:
-        return _decode_tuple(get_args(kind), value, place)
+    """
+    Convert a JSON value to a value of a type.
+
+    Args:
+        place: the path of the value, for errors.
+
+    Raises:
+        ValueError: it is none of this type. OverflowError: a number is too large.
+    """
+    kind, kinds = getattr(kind, "__supertype__", kind), get_args(kind)
+    if types.NoneType in kinds:
+        return None if value is None else _decode(kinds[0], value, place)
+    if get_origin(kind) is tuple:
+        if isinstance(value, list) and (kinds[-1] is Ellipsis or len(kinds) == len(value)):
+            each = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
+            return tuple(_decode(one, part, place) for one, part in zip(each, value, strict=True))
+        raise ValueError(f"{place}: not an array of its length")
     assert isinstance(kind, type), kind
-    if _is_record(kind):
-        return _decode_record(kind, value, place)
-    return _decode_plain(kind, value, place)
-
-
-def _decode_tuple(kinds: tuple[object, ...], value: object, place: str) -> tuple[object, ...]:
-    if not isinstance(value, list):
-        raise WireError(f"{place}: not an array")
-    if len(kinds) == 2 and kinds[1] is Ellipsis:
-        return tuple(_decode(kinds[0], one, place) for one in value)
-    if len(kinds) != len(value):
-        raise WireError(f"{place}: not an array of {len(kinds)}")
-    return tuple(_decode(kind, one, place) for kind, one in zip(kinds, value, strict=True))
+    return (_decode_record if _is_record(kind) else _decode_plain)(kind, value, place)
 
 
 def _decode_record(kind: type, value: object, place: str) -> object:
-    if not isinstance(value, dict):
-        raise WireError(f"{place}: not an object")
-    wanted = _fields(kind)
-    if value.keys() != {name for name, _ in wanted}:
-        odd = sorted(value.keys() ^ {name for name, _ in wanted})[0]
-        raise WireError(f"{place}: {ascii(odd)[:60]} is missing, or not known here")
-    return kind(**{name: _decode(hint, value[name], f"{place}.{name}") for name, hint in wanted})
+    fields = _fields(kind)
+    if not isinstance(value, dict) or value.keys() != fields.keys():
+        odd = sorted(fields.keys() ^ value.keys())[0] if isinstance(value, dict) else "an object"
+        raise ValueError(f"{place}: {ascii(odd)[:60]} is missing, or not known here")
+    return kind(**{name: _decode(one, value[name], f"{place}.{name}") for name, one in fields.items()})
 
 
 def _decode_plain(kind: type, value: object, place: str) -> object:
     if kind is bytes and isinstance(value, str):
-        return _decode_bytes(value, place)
-    if issubclass(kind, StrEnum) and isinstance(value, str) and value in kind.__members__.values():
+        data = base64.b64decode(value, validate=True)
+        if base64.b64encode(data).decode("ascii") == value:  # the only way to write these bytes
+            return data
+    elif issubclass(kind, StrEnum) and isinstance(value, str):
         return kind(value)
-    if kind is float and type(value) in (int, float):
-        return _decode_float(value, place)
-    if type(value) is not kind:  # exact: isinstance(True, int) holds in Python
-        raise WireError(f"{place}: not what is expected there")
-    return value
-
-
-def _decode_bytes(text: str, place: str) -> bytes:
-    try:
-        value = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise WireError(f"{place}: not base64: {error}") from error
-    if base64.b64encode(value).decode("ascii") != text:
-        raise WireError(f"{place}: not base64 as it is to be written")
-    return value
-
-
-def _decode_float(value: object, place: str) -> float:
-    assert isinstance(value, int | float)
-    try:
-        number = float(value)
-    except OverflowError as error:
-        raise WireError(f"{place}: too large") from error
-    if not math.isfinite(number):
-        raise WireError(f"{place}: not a finite number")
-    return number
+    elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isfinite(float(value)):
+            return float(value)
+    elif type(value) is kind:  # exact: isinstance(True, int) holds in Python
+        return value
+    raise ValueError(f"{place}: not what is expected there")
