@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
@@ -15,6 +15,7 @@ import pytest
 from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots, set_root_state
 from integrity.config import Config, RootSettings
+from integrity.config.times import read_schedule
 from integrity.files.span import UNLIMITED
 from integrity.jobs import runner
 from integrity.jobs.context import Context
@@ -25,8 +26,8 @@ from integrity.jobs.scrub import promise
 from integrity.jobs.scrub.plan import OpenTimes, plan_window
 from integrity.model import Finding, FindingKind, RootState
 from integrity.pauses import Pauses
-from integrity.service.schedule.clock import Windows, parse_windows
-from integrity.service.schedule.scheduler import Scheduler
+from integrity.service.schedule.clock import TriggerTimes, Windows, parse_windows
+from integrity.service.schedule.due import Openings, Recurrence
 from support.berlin import BERLIN
 from support.jobs import Told
 from support.planted import plant
@@ -173,14 +174,16 @@ class Month:
         machine = self.machine
         morning = BEGIN + timedelta(days=machine.day)
         machine.sleep_until(morning.timestamp())
-        queue: list[Callable[[], None]] = []
-        scheduler = Scheduler(zone=BERLIN, clock=lambda: machine.now, monotonic=lambda: machine.now)
-        scheduler.add("scan", "daily", lambda: queue.append(self._scan), last_started_at=self.last_scan_at)
-        scheduler.add_window("scrub", self.windows, lambda: queue.append(self._scrub), lambda: None)
+        now = int(machine.now)
+        scans = Recurrence(TriggerTimes(read_schedule("daily"), BERLIN), last_at=self.last_scan_at, now=now)
+        openings = Openings(self.windows, last_at=now, now=now)
         while machine.now < morning.timestamp() + 12 * HOUR_S:
-            scheduler.tick()
-            while queue:
-                queue.pop(0)()
+            now = int(machine.now)
+            is_scan_due, (_, has_opened) = scans.take(now), openings.look(now)
+            if is_scan_due:
+                self._scan()
+            if has_opened:
+                self._scrub()
             machine.sleep_until(machine.now + TICK_S)
         machine.sleep_until((morning + timedelta(days=1)).timestamp())
 

@@ -53,7 +53,7 @@ def monitored(context: Context) -> MonitoredRoot:
 
 
 def make_window(windows: str = "00:00-24:00") -> ScrubWindow:
-    return ScrubWindow(parse_windows(windows, ZoneInfo("UTC")), Config(), NOON)
+    return ScrubWindow(parse_windows(windows, ZoneInfo("UTC")), Config())
 
 
 def turn(window: ScrubWindow, context: Context, root: MonitoredRoot) -> tuple[int, bool]:
@@ -146,20 +146,13 @@ def test_sleeping_disk_is_woken_when_the_other_one_has_cooled_down(
     monkeypatch.setattr("integrity.service.inventory.temperature", lambda disk, **_: degrees[disk])
     monitored = replace(monitored, device=Device(is_rotational=True, name="sdy+sdz", key="disk:sdy+sdz"))
     config = replace(Config(), pace=replace(Config().pace, max_temperature=60))
-    window = ScrubWindow(parse_windows("11:00-13:00", ZoneInfo("UTC")), config, NOON)
+    window = ScrubWindow(parse_windows("11:00-13:00", ZoneInfo("UTC")), config)
     context.clock = lambda: NOON + 31 * 86_400
     assert window.plan(context, monitored) is None
     assert [] == window.take_ready([monitored])
     degrees["sdy"] = 40
     assert [monitored] == window.take_ready([monitored])
     assert window.plan(context, monitored) is not None
-
-
-def test_window_that_never_closes_is_known(context: Context) -> None:
-    """It gets a new one every day."""
-    assert make_window("00:00-24:00").never_closes
-    assert not make_window("11:00-13:00").never_closes
-    assert not make_window("30 11 * * *").never_closes
 
 
 def test_turn_that_waits_when_the_service_stops_is_not_queued_again(

@@ -112,7 +112,7 @@ class Comparisons:
             return tuple(CopyWait(name, one.waits) for name, one in self._wanted.items() if one.waits)
 
     def turn(self) -> None:
-        """Retry waiting comparisons; call this every minute."""
+        """Retry waiting comparisons; call this every half minute."""
         now = self._service.monotonic()
         for copy in self._copies():
             one = self._wanted.get(copy.name)

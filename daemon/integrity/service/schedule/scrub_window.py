@@ -43,15 +43,13 @@ class ScrubWindow:
     Args:
         windows: define when it closes.
         config: when it opened.
-        began_at: when it opened, seconds UTC.
 
     Attributes:
         has_begun: a root has been read.
         is_over: the window has closed; no turn may start.
     """
 
-    def __init__(self, windows: Windows, config: Config, began_at: float) -> None:
-        self.began_at = began_at
+    def __init__(self, windows: Windows, config: Config) -> None:
         self._windows = windows
         self._config = config
         self._lock = threading.Lock()
@@ -60,11 +58,6 @@ class ScrubWindow:
         self._put_off: dict[bytes, bool] = {}  # by root: whether its scrub may wake its disks
         self.has_begun = False
         self.is_over = False
-
-    @property
-    def never_closes(self) -> bool:
-        """Return whether the windows are always open."""
-        return self._windows.moments is None and self._windows.closes_at(int(self.began_at)) is None
 
     def needed_bytes_per_s(self, lane: str) -> float:
         """Return how fast the roots of a device must be read to meet their ``verify_every``."""

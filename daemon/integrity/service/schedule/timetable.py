@@ -8,24 +8,26 @@ Decides when. ``scrub_window`` decides how much a scrub reads, ``copy_schedule``
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from integrity.catalog import runs
 from integrity.catalog.roots import find_roots
 from integrity.catalog.worklist import has_prioritized
+from integrity.config.times import read_schedule
 from integrity.errors import AppError
 from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.context import Context
 from integrity.jobs.scrub.promise import check as check_scrub_promise
 from integrity.model import Job
 from integrity.service.device_queue import LogReport
-from integrity.service.schedule.clock import Windows, parse_windows
+from integrity.service.schedule.clock import TriggerTimes, Windows, local_zone, parse_windows
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
-from integrity.service.schedule.scheduler import Scheduler
+from integrity.service.schedule.due import Openings, Recurrence
 from integrity.service.schedule.scrub_window import ScrubWindow
 from integrity.service.states import CopyWait, NextRun
+from integrity.threads import RoundThread
 
 if TYPE_CHECKING:
     from integrity.jobs.options import ScrubOptions
@@ -35,20 +37,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_DAY_S = 86_400
 _PROMISE_S = 6 * 3600
-_BEAT_S = 60.0
+_ROUND_S = 30.0
+_SCAN, _SCRUB = Job.SCAN.value, Job.SCRUB.value  # names of schedules, beside those of copies
 
 
-class Timetable:
+class Timetable(RoundThread):
     """
-    Keep the schedule. Its callbacks come from the scheduler's thread and from the device threads.
+    Keep the schedule: look each half minute what is due. Results come from the device threads.
 
     Args:
         roots: returns the current roots.
         copies: returns the current copies.
         scan: queues a scan of a whole root, with a reason.
-        beat: called by the scheduler's thread, for the watchdog.
+        beat: called in each round, for the watchdog.
         has_news: called when there may be new alerts.
     """
 
@@ -63,18 +65,22 @@ class Timetable:
         beat: Callable[[], None],
         has_news: Callable[[], None],
     ) -> None:
+        super().__init__("schedule")
         self._service = service
         self._dispatcher = dispatcher
         self._roots = roots
         self._scan_root = scan
         self._beat = beat
         self._has_news = has_news
-        self._scheduler = Scheduler(clock=service.clock, monotonic=service.monotonic)
+        self._zone = local_zone()
         self._is_over = False
         self._window: ScrubWindow | None = None
         self._put_off: list[MonitoredRoot] = []  # scans that wait until something else wakes their disks
         self._comparisons = Comparisons(service, dispatcher, copies, self.check_promise)
-        self._compared: set[str] = set()  # names of the copies with a schedule
+        self._promise_at = service.monotonic()
+        self._lock = threading.Lock()  # guards the fields below
+        self._schedules: dict[str, Recurrence] = {}
+        self._openings = Openings(self._windows(), last_at=self._now(), now=self._now())
 
     def start(self) -> None:
         """
@@ -83,36 +89,40 @@ class Timetable:
         Raises:
             CatalogError: the catalog can't be read.
         """
-        schedule, now = self._service.config().schedule, int(self._service.clock())
+        now = self._now()
         with self._service.open_catalog() as catalog, catalog.read() as connection:
-            last_scan, last_scrub = (runs.last_started(connection, name) for name in ("scan", "scrub"))
+            last_scan, last_scrub = (runs.last_started(connection, name) for name in (_SCAN, _SCRUB))
         # Without an earlier scheduled scan, nothing is due now: the start of the service scans anyway, and what it
         # records needs no verification yet.
-        self._scheduler.add("scan", schedule.scan, self._scan_all, last_started_at=last_scan or now)
-        self._scheduler.add_window("scrub", self._windows(), self._open, self._close, last_opened_at=last_scrub or now)
-        self._schedule_comparisons()
-        self._scheduler.every("heartbeat", _BEAT_S, self._turn)
-        self._scheduler.every("promise", _PROMISE_S, self.check_promise)
-        self._scheduler.start()
+        scans = self._moments(self._service.config().schedule.scan)
+        with self._lock:
+            self._schedules[_SCAN] = Recurrence(scans, last_at=last_scan or now, now=now)
+            self._openings = Openings(self._windows(), last_at=last_scrub or now, now=now)
+            self._schedule_comparisons(now)
+        super().start()
 
     def reload(self) -> None:
         """
-        Apply the current configuration.
+        Apply the current configuration. What is due stays due; earlier moments of the new schedules are past.
 
         Raises:
             CatalogError: the catalog can't be read.
         """
-        self._scheduler.replace("scan", self._service.config().schedule.scan, self._scan_all)
-        self._scheduler.add_window("scrub", self._windows(), self._open, self._close)
-        self._schedule_comparisons()
+        now = self._now()
+        with self._lock:
+            self._schedules[_SCAN].change(self._moments(self._service.config().schedule.scan), now)
+            self._openings.change(self._windows(), now)
+            self._schedule_comparisons(now)
         self._comparisons.try_again()
-        self._scheduler.every("promise", _PROMISE_S, self.check_promise)  # once now: promises may have changed
+        self._promise_at = self._service.monotonic()  # promises may have changed
+        self.call()
 
     def stop(self) -> None:
-        """Start no more jobs."""
+        """Start no more jobs, and wait for the round that goes on."""
         self._is_over = True
         self._comparisons.stop()
-        self._scheduler.stop()
+        self.end()
+        self.join()
 
     def mounts_changed(self) -> None:
         """Retry the comparisons that wait for a disk."""
@@ -124,7 +134,13 @@ class Timetable:
 
     def next_runs(self) -> tuple[NextRun, ...]:
         """Return what is scheduled next."""
-        return tuple(NextRun(name, at) for name, at in self._scheduler.next_runs())
+        now = self._now()
+        with self._lock:
+            runs = [NextRun(name, one.next_at(now)) for name, one in self._schedules.items()]
+            opens_at = self._openings.next_at(now)
+        if opens_at is not None:
+            runs.append(NextRun(_SCRUB, opens_at))
+        return tuple(sorted(runs, key=lambda run: (run.at, run.name)))
 
     def verify_new(self, root: MonitoredRoot, *, has_new: bool) -> None:
         """
@@ -169,46 +185,69 @@ class Timetable:
         self._has_news()
 
     def _windows(self) -> Windows:
-        return parse_windows(self._service.config().schedule.scrub, self._scheduler.zone)
+        return parse_windows(self._service.config().schedule.scrub, self._zone)
 
-    def _turn(self) -> None:
-        """Beat, and retry what waits. If the window never closes, start a new one each day."""
+    def _moments(self, schedule: str) -> TriggerTimes:
+        return TriggerTimes(read_schedule(schedule), self._zone)
+
+    def _now(self) -> int:
+        return int(self._service.clock())
+
+    def _round(self) -> float:
+        """Start what is due, and retry what waits."""
         self._beat()
+        now = self._now()
+        if self._is_due(_SCAN, now):
+            self._record_start(_SCAN)
+            self._scan(self._roots())
+        self._follow_windows(now)
+        for copy in self._service.config().copies:
+            if self._is_due(schedule_name(copy.name), now):
+                self._comparisons.want(copy.name)
         if any(not root.is_asleep() for root in self._put_off):
             self._scan(self._put_off)
         self._comparisons.turn()
         window = self._window
-        if window is None:
-            return
-        for root in window.take_ready(self._roots()):
-            self._scrub(window, root)
-        if window.never_closes and self._service.clock() - window.began_at >= _DAY_S:
+        if window is not None:
+            for root in window.take_ready(self._roots()):
+                self._scrub(window, root)
+        if self._promise_at <= self._service.monotonic():
+            self._promise_at = self._service.monotonic() + _PROMISE_S
+            self.check_promise()
+        return _ROUND_S
+
+    def _is_due(self, name: str, now: int) -> bool:
+        with self._lock:
+            schedule = self._schedules.get(name)
+            return schedule is not None and schedule.take(now)
+
+    def _follow_windows(self, now: int) -> None:
+        with self._lock:
+            has_closed, has_opened = self._openings.look(now)
+        if has_closed:
             self._close()
+        if has_opened:
             self._open()
 
-    def _schedule_comparisons(self) -> None:
+    def _schedule_comparisons(self, now: int) -> None:
         """Schedule the comparison of each copy. A copy that was never compared, or not completely, is due now."""
-        schedule, names = self._service.config().schedule.compare, {copy.name for copy in self._service.config().copies}
-        for name in self._compared - names:
-            self._scheduler.remove(schedule_name(name))
-            self._comparisons.forget(name)
-        for name in sorted(names):
-            due = partial(self._comparisons.want, name)
-            if name in self._compared:
-                self._scheduler.replace(schedule_name(name), schedule, due)
+        config = self._service.config()
+        moments = self._moments(config.schedule.compare)
+        names = {schedule_name(copy.name) for copy in config.copies}
+        for name in self._schedules.keys() - names - {_SCAN}:
+            del self._schedules[name]
+            self._comparisons.forget(name.removeprefix(schedule_name("")))
+        for name in names:
+            if name in self._schedules:
+                self._schedules[name].change(moments, now)
             else:
-                self._scheduler.add(schedule_name(name), schedule, due, last_started_at=self._last_compared(name))
-        self._compared = names
+                self._schedules[name] = Recurrence(moments, last_at=self._last_compared(name), now=now)
 
     def _last_compared(self, name: str) -> int | None:
         with self._service.open_catalog() as catalog, catalog.read() as connection:
-            if runs.find_unfinished(connection, schedule_name(name)) is not None:
+            if runs.find_unfinished(connection, name) is not None:
                 return None
-            return runs.last_started(connection, schedule_name(name))
-
-    def _scan_all(self) -> None:
-        self._record_start("scan")
-        self._scan(self._roots())
+            return runs.last_started(connection, name)
 
     def _scan(self, roots: Sequence[MonitoredRoot]) -> None:
         """Queue scans. Roots on sleeping disks wait: a scan would wake them, and the watcher reports changes."""
@@ -219,7 +258,7 @@ class Timetable:
                 self._scan_root(root, "the schedule")
 
     def _open(self) -> None:
-        window = self._window = ScrubWindow(self._windows(), self._service.config(), self._service.clock())
+        window = self._window = ScrubWindow(self._windows(), self._service.config())
         for root in self._roots():
             self._scrub(window, root)
 
@@ -243,7 +282,7 @@ class Timetable:
             options = window.plan(context, root)
             if options is not None and not window.has_begun:
                 window.has_begun = True  # not earlier: the write would wake the catalog's disk
-                self._record_start("scrub")
+                self._record_start(_SCRUB)
             return options
 
         self._dispatcher.scrub(root, "a window is open", plan, ended)
