@@ -12,7 +12,7 @@ STORED = {"kinds.py", "verdict.py", "alerts/compose.py", "alerts/wording.py", "j
 """They write or read commands in the plain form, in which they are stored, and spell them when they are shown."""
 HELP = {"cli/help.py", "cli/main.py", "cli/man_pages.py", "cli/manual.py", "config/definition.py", "cli/sum_run.py"}
 """Help and manual are about the program as it is usually installed; ``integrity sum: `` is the form of md5sum."""
-NOT_PRINTED = {"jobs/manifests/exporting.py", "jobs/messages.py", "jobs/bench/programs.py"}
+NOT_PRINTED = {"jobs/manifests/exporting.py", "jobs/messages.py"}
 """A header of hashdeep, a message that is stored, the name of a program that is measured."""
 OTHER_MACHINES = {"hub/box_checks.py", "hub/alert_words.py", "hub/replica_commands.py"}
 """A hub advises commands for its boxes, where the program is called by its plain name."""

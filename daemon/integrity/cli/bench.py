@@ -1,273 +1,118 @@
 """
-The rows of ``bench``: as aligned columns for people, as objects for programs.
+How fast this machine can check files, and how long its disks take.
 
 ``integrity bench``.
 """
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import groupby
-from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
-from integrity.cli.output import Output, OutputError
-from integrity.cli.params import PATH, SIZE
+from integrity.cli.params import PATH
 from integrity.cli.session import Session
-from integrity.errors import printable, show_path
-from integrity.views.objects import JsonObject
+from integrity.errors import CatalogMissing, show_path
+from integrity.paths import path_fields
 
-if TYPE_CHECKING:
-    from integrity.jobs.bench.measure import Cost, Row, Table
-    from integrity.jobs.bench.workspace import Machine
-
-
-_GAP = "  "
-
-
-class _Column(NamedTuple):
-    """A heading with its unit, and how the figure below it is written; None where a row has no such figure."""
-
-    heading: str
-    write: Callable[[Row], str | None]
-
-
-def _figure(heading: str, pick: Callable[[Row], float | None], digits: int) -> _Column:
-    def write(row: Row) -> str | None:
-        value = pick(row)
-        return None if value is None else f"{value:,.{digits}f}"
-
-    return _Column(heading, write)
-
-
-def _cost(pick: Callable[[Row], Cost | None], unit: str, scale: float, digits: int) -> tuple[_Column, ...]:
-    """Make the columns of a cost; ``scale`` is how many of its unit are a second."""
-
-    def figure(name: str, part: Callable[[Cost], float]) -> _Column:
-        def pick_part(row: Row) -> float | None:
-            cost = pick(row)
-            return None if cost is None else part(cost) * scale
-
-        return _figure(f"{name} {unit}", pick_part, digits)
-
-    return (
-        figure("elapsed", lambda cost: cost.wall_s),
-        figure("user", lambda cost: cost.user_s),
-        figure("system", lambda cost: cost.system_s),
-        figure("CPU", lambda cost: cost.cpu_s),
-    )
-
-
-_CPU_PERCENT = _figure("% CPU", lambda row: row.cpu_percent, 0)
-_GB_PER_S = _figure("GB/s", lambda row: row.bytes_per_s and row.bytes_per_s / 1e9, 2)
-
-_FILE_COLUMNS = (*_cost(lambda row: row.cost, "s", 1, 3), _CPU_PERCENT, _GB_PER_S)
-_COLUMNS: dict[str, tuple[_Column, ...]] = {
-    "large": _FILE_COLUMNS,
-    "tools": _FILE_COLUMNS,
-    "algorithms": (*_cost(lambda row: row.per_gib, "s/GiB", 1, 3), _CPU_PERCENT, _GB_PER_S),
-    "objects": (
-        _figure("operations/s", lambda row: row.operations_per_s, 0),
-        _figure("bytes/operation", lambda row: row.allocated_bytes, 0),
-        _figure("elapsed ns", lambda row: row.cost and row.cost.wall_s * 1e9, 0),
-        _figure("CPU ns", lambda row: row.cost and row.cost.cpu_s * 1e9, 0),
-    ),
-    "python": (
-        _figure("create 1,000: ms", lambda row: row.create and row.create.wall_s * 1e3, 3),
-        _figure("CPU ms", lambda row: row.create and row.create.cpu_s * 1e3, 3),
-        _figure("hash 1 MB: ms", lambda row: row.cost and row.cost.wall_s * 1e3, 3),
-        _figure("CPU ms", lambda row: row.cost and row.cost.cpu_s * 1e3, 3),
-    ),
-    "lanes": (
-        _GB_PER_S,
-        _figure("CPU s/GiB", lambda row: row.per_gib and row.per_gib.cpu_s, 3),
-        _CPU_PERCENT,
-    ),
-}
-
-
-def describe_rows(rows: Sequence[Row]) -> Iterator[str]:
-    """Write the rows of one table: a line for each group, one with the headings, one for each row."""
-    columns = (*_COLUMNS[rows[0].table], _figure(f"x {rows[0].reference}", lambda row: row.ratio, 2))
-    headings = [column.heading for column in columns]
-    cells = [[column.write(row) or "-" for column in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    name_width = max(len(row.what) for row in rows)
-    texts = dict(zip(map(id, rows), cells, strict=True))
-    for group, members in groupby(rows, key=lambda row: row.group):
-        yield f"{_GAP}{group}"
-        yield _line("", headings, name_width, widths)
-        for row in members:
-            # A row without figures has its reason in their place.
-            figures = _line(row.what, texts[id(row)] if row.cost else [], name_width, widths)
-            yield f"{figures}{_GAP}{printable(row.note)}".rstrip()
-
-
-def _line(name: str, cells: Sequence[str], name_width: int, widths: Sequence[int]) -> str:
-    padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=False)]
-    return _GAP.join(["", "", name.ljust(name_width), *padded])
-
-
-def row_object(row: Row) -> JsonObject:
-    """Write a row; figures that it does not have are null, times are seconds of one execution."""
-    cost, create = row.cost, row.create
-    return {
-        "table": row.table.value,
-        "group": row.group,
-        "what": row.what,
-        "size_bytes": row.size_bytes,
-        "message_bytes": row.message_bytes,
-        "wall_s": cost and cost.wall_s,
-        "user_s": cost and cost.user_s,
-        "system_s": cost and cost.system_s,
-        "cpu_s": cost and cost.cpu_s,
-        "cpu_percent": row.cpu_percent,
-        "cpu_s_per_gib": row.per_gib and row.per_gib.cpu_s,
-        "bytes_per_s": row.bytes_per_s,
-        "operations_per_s": row.operations_per_s,
-        "allocated_bytes": row.allocated_bytes,
-        "create_1000_wall_s": create and create.wall_s,
-        "create_1000_cpu_s": create and create.cpu_s,
-        "reference": row.reference,
-        "ratio": row.ratio,
-        "note": row.note or None,
-    }
-
-
-# Written down here as well as in jobs.bench.rows, so that --help need not load it.
-TABLES = ("large", "objects", "tools", "algorithms", "python", "lanes")
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_MEASURE_S = 0.5
+_DATA_BYTES = 32 << 20  # more than caches hold
 
 
 @click.command(
-    epilog=examples(("integrity bench", "all tables"), ("integrity bench algorithms --runs 1", "one of them, quickly"))
+    epilog=examples(
+        ("integrity bench", "this machine, and the disks of all watched folders"),
+        ("integrity bench /srv/photos", "the disk of one folder"),
+    )
 )
-@click.argument("names", nargs=-1, type=click.Choice(TABLES), metavar="[TABLE]...")
-@click.option(
-    "--size", "size_bytes", type=SIZE, default="1G", show_default=True, metavar="SIZE",
-    help="Make the large file so large; that of `algorithms` is a quarter of it.",
-)  # fmt: skip
-@click.option(
-    "--files", type=click.IntRange(min=1), default=5000, show_default=True, metavar="N",
-    help="Fill the folder of `tools` with so many small files.",
-)  # fmt: skip
-@click.option(
-    "--tree", type=PATH, metavar="DIR", help="Let `tools` hash this folder of yours instead; it is only read."
-)
-@click.option("--folder", type=PATH, metavar="DIR", help="Make the files here, instead of in $TMPDIR or /var/tmp.")
-@click.option(
-    "--runs", type=click.IntRange(min=1), default=3, show_default=True, metavar="N",
-    help="Measure N times and take the median.",
-)  # fmt: skip
-@click.option("--plot", type=PATH, metavar="FILE.svg|png", help="Draw the tables as well; needs matplotlib.")
+@click.argument("folders", nargs=-1, type=PATH, metavar="[FOLDER]...")
 @click.pass_obj
-def bench(
-    session: Session,
-    names: tuple[str, ...],
-    size_bytes: int,
-    files: int,
-    tree: bytes | None,
-    folder: bytes | None,
-    runs: int,
-    plot: bytes | None,
-) -> int:
+def bench(session: Session, folders: Sequence[bytes]) -> int:
     """
-    Measure the speed of hashing on this machine.
+    Measure how fast this machine can check files, and how long its disks take.
 
-    Without TABLE all of them, which takes about a minute. No catalog is used, and the files that are made are removed.
-
-    \b
-    large       MD5 of one large file: integrity, hashlib, md5sum, openssl
-    objects     MD5 of 16, 64 and 1,024 bytes: operations a second, memory
-    tools       a folder and a large file: md5sum, md5deep, openssl, integrity sum
-    algorithms  CPU seconds for each GiB: XXH128, XXH64, MD5, SHA-*, BLAKE3
-    python      every algorithm of this Python, plain and as HMAC
-    lanes       MD5 of many messages at once, on each path of the C core
-
-    `x NAME` is how many times as fast as NAME something is: 2.00 is twice as fast, by the time that elapses, for
-    `algorithms` by CPU time. `bytes/operation` is what an object and its digest take while they live.
-    """  # noqa: D301 - \b is click's mark for lines that it must not join
-    from integrity.jobs.bench.measure import Table
-    from integrity.jobs.bench.plot import check_plot
-    from integrity.jobs.bench.tables import measure_table
-    from integrity.jobs.bench.workspace import Settings, describe_machine, open_workspace
-
-    tables = list(dict.fromkeys(Table(name) for name in names or TABLES))
-    settings = Settings(size_bytes=size_bytes, runs=runs, files=files, folder=folder, tree=tree)
-    if plot is not None:
-        check_plot(plot)
-    measured: list[list[Row]] = []
-    with _interrupt_on_signals(), open_workspace(settings, tables) as workspace:
-        _print_machine(session.output, describe_machine(), runs)
-        for table in tables:
-            _print_title(session.output, table)
-            rows = measure_table(table, workspace)
-            for line in describe_rows(rows):
-                session.output.tell(line)
-            for row in rows:
-                session.output.give("bench", row_object(row))
-            measured.append(rows)
-    if plot is not None:
-        _draw(session.output, plot, measured)
-    return ExitCode.OK
+    Reads each FOLDER for a second from its disk, not from memory, and changes nothing; without FOLDER all watched
+    folders. The size is that of the files that a short look counts, or of all that is on the disk.
+    """
+    _measure_processor(session)
+    is_whole = _measure_disks(session, [os.path.realpath(folder) for folder in folders] or _find_watched(session))
+    return ExitCode.OK if is_whole else ExitCode.INCOMPLETE
 
 
-@contextmanager
-def _interrupt_on_signals() -> Iterator[None]:
-    """Let other signals that end a process do what Ctrl-C does: programs are stopped and large files removed."""
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    former = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, handler in former.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-
-
-def _draw(output: Output, path: bytes, tables: Sequence[Sequence[Row]]) -> None:
-    from integrity.jobs.bench.plot import draw_plot
-
-    try:
-        draw_plot(path, tables)
-    except OSError as error:
-        raise OutputError(error, f"the plot {show_path(path)}") from error
-    output.say(f"drawn: {show_path(path)}")
-
-
-def _print_machine(output: Output, machine: Machine, runs: int) -> None:
+def _measure_processor(session: Session) -> None:
+    from integrity.config import format_size
+    from integrity.hashing.digests import digest_whole, want_to_record, want_to_verify
     from integrity.views.text import count, describe_core
 
-    core = describe_core()
-    output.tell(f"{printable(machine.processor)}, {count(machine.processors, 'processor')}; hash core: {core}")
-    output.tell(f"Python {machine.python}, {machine.openssl}; each figure is the median of {count(runs, 'run')}")
-    output.give(
+    blake3, data = "blake3" in session.config.defaults.digests, memoryview(os.urandom(_DATA_BYTES))
+    verify, record = (
+        _measure_rate(lambda want=want: digest_whole(data, want))  # type: ignore[misc]
+        for want in (want_to_verify(is_one_block=True, deep=False, blake3=blake3), want_to_record(blake3=blake3))
+    )
+    processors, core = len(os.sched_getaffinity(0)), describe_core()
+    session.output.tell(
+        f"{count(processors, 'processor')} (hash core: {core}); one verifies {format_size(verify)}/s, and records"
+        f" {format_size(record)}/s of a large file"
+    )
+    session.output.give(
         "machine",
         {
-            "processor": machine.processor,
-            "processors": machine.processors,
-            "python": machine.python,
-            "openssl": machine.openssl,
+            "processors": processors,
             "hash_core": core,
-            "runs": runs,
+            "verify_bytes_per_s": round(verify),
+            "record_bytes_per_s": round(record),
         },
     )
 
 
-def _print_title(output: Output, table: Table) -> None:
-    """Print the title before its figures are there, so that the user sees what is going on."""
-    from integrity.jobs.bench.measure import TITLES
+def _measure_rate(work: Callable[[], object]) -> float:
+    """Return how many bytes a second one processor digests, without the time that it gave to others."""
+    began, times = time.process_time(), 0
+    while (spent := time.process_time() - began) < _MEASURE_S:
+        work()
+        times += 1
+    return times * _DATA_BYTES / spent
 
-    output.tell()
-    output.tell(output.style(f"{table.value}: {TITLES[table]}", "cyan"))
+
+def _find_watched(session: Session) -> list[bytes]:
+    """Return the watched folders of the configuration and the catalog."""
+    from integrity.catalog.roots import find_roots
+
+    folders = [root.path for root in session.config.own_roots]
+    with suppress(CatalogMissing), session.open_catalog(writes=False) as catalog, catalog.read() as connection:
+        folders += [root.path for root in find_roots(connection)]
+    return list(dict.fromkeys(folders))
+
+
+def _measure_disks(session: Session, folders: Sequence[bytes]) -> bool:
+    """Measure the disks of folders, each once. Return whether all could be."""
+    from integrity.jobs.setup.look import look_only_at
+    from integrity.views.setup import describe_workload
+
+    output, config = session.output, session.config
+    if not folders:
+        output.tell(f"No folder is watched; to measure a disk: {program.command('bench')} FOLDER")
+    view = look_only_at(folders)
+    for path, reason in view.refused:
+        output.warn(f"{show_path(path)}: {reason}; its disk was not measured")
+    for load, paths in view.measure(folders):
+        every_s = min(config.settings_for(path).verify_every_s for path in paths)
+        output.tell(describe_workload(load, paths, config.schedule.scrub, every_s))
+        output.give(
+            "bench",
+            {
+                "device": load.device_name,
+                "folders": [path_fields("path", path) for path in paths],
+                "size_bytes": load.size_bytes,
+                "bytes_per_s": load.rate_bytes_per_s and round(load.rate_bytes_per_s),
+                "duration_s": round(load.duration_s),
+                "days": load.days_needed(config.schedule.scrub),
+            },
+        )
+    return not view.refused

@@ -97,7 +97,9 @@ SECTIONS = {
     "Read on, measure, compute": {
         "manual": CommandEntry("manual", "manual", "Print pages of the manual, such as what a kind of finding means."),
         "sum": CommandEntry("sum", "sum_command", "Compute or check digests of files without a catalog."),
-        "bench": CommandEntry("bench", "bench", "Measure the speed of hashing on this machine."),
+        "bench": CommandEntry(
+            "bench", "bench", "Measure how fast this machine can check files, and how long its disks take."
+        ),
     },
 }
 """The commands by what an owner wants, those first that are met first."""

@@ -250,6 +250,25 @@ def _find_backups(samples: Mapping[bytes, FolderSample]) -> tuple[list[LikelyCop
     return copies, series
 
 
+def look_only_at(paths: Sequence[bytes]) -> MachineView:
+    """Look at some folders; those that can't be used are refused, with the reason."""
+    seen = {path: look_at(path) for path in paths}
+    folders = tuple(folder for folder in seen.values() if isinstance(folder, DataFolder))
+    points = tuple(mount.mount_point for mount in find_mounts())
+    return MachineView(
+        folders=folders,
+        refused=tuple((path, reason) for path, reason in seen.items() if isinstance(reason, str)),
+        left_out=0,
+        samples=_sample(folders, points),
+        repositories={},
+        copies=(),
+        series=(),
+        mount_points=points,
+        now=time.time(),
+        is_root=True,
+    )
+
+
 def _find_inner(path: bytes, known: Sequence[bytes]) -> bytes | None:
     """Return the watched folder that is, or lies in, another one."""
     return next((one for one in known if is_inside(one, path.rstrip(b"/"))), None)

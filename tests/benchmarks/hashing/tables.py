@@ -20,10 +20,7 @@ from typing import NamedTuple
 from blake3 import blake3
 from xxhash import xxh3_128, xxh64
 
-from integrity.config import format_size
-from integrity.hashing import Md5, native_status
-from integrity.hashing.md5_standin import StandinMd5
-from integrity.jobs.bench.measure import (
+from hashing.measure import (
     BenchHasher,
     Contender,
     Row,
@@ -37,7 +34,7 @@ from integrity.jobs.bench.measure import (
     repeat_short,
     spell_length,
 )
-from integrity.jobs.bench.programs import (
+from hashing.programs import (
     CONSTRUCTORS,
     HASHLIB,
     INTEGRITY_SUM,
@@ -50,7 +47,10 @@ from integrity.jobs.bench.programs import (
     make_program_contender,
     measure_allocation,
 )
-from integrity.jobs.bench.workspace import Workspace, describe_file
+from hashing.workspace import Workspace, describe_file
+from integrity.config import format_size
+from integrity.hashing import Md5, native_status
+from integrity.hashing.md5_standin import StandinMd5
 
 
 class _Algorithm(NamedTuple):

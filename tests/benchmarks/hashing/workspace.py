@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
+from hashing.measure import Table
 from integrity.config import format_size
 from integrity.errors import ConfigError, show_path
-from integrity.jobs.bench.measure import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def describe_file(size_bytes: int) -> str:
 
 def _default_folder() -> str:
     """Return the folder for large temporary files: /tmp is often in memory."""
-    return "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()  # noqa: S108 - mkdtemp makes the name
+    return "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()
 
 
 def _quarter(settings: Settings) -> int:

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from hashing.measure import BenchHasher, Contender, Row, Table, Turn, run_program
 from integrity.hashing import Md5
-from integrity.jobs.bench.measure import BenchHasher, Contender, Row, Table, Turn, run_program
 
 OURS = "integrity"
 HASHLIB = "hashlib"
@@ -49,7 +49,8 @@ def measure_allocation(what: str, size_bytes: int) -> float | None:
     ``what`` is one of ``CONSTRUCTORS``, ``size_bytes`` the length of the message.
     """
     command = [sys.executable, "-P", "-m", __name__, what, str(size_bytes)]
-    environment = {**os.environ, "PYTHONMALLOC": "malloc"}
+    rooms = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONPATH": rooms}
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
     return float(done.stdout) if done.stdout else None
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from hashing.measure import TITLES, Row, Table, spell_length
 from integrity.errors import ConfigError, show_path
 from integrity.extras import how_to_install
-from integrity.jobs.bench.measure import TITLES, Row, Table, spell_length
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
