@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 from integrity.hashing.algorithms import BLAKE2B, BLAKE2S, SHA3_256, SHA3_512, SHA256, SHA512, UNNAMED, XXH3, XXH64
-from integrity.hashing.manifests.unnamed import ListAlgorithms, find_by_filename
 from integrity.hashing.stored_digests import BLAKE3, MD5, XXH128, Algorithm
+from integrity.lists.unnamed import ListAlgorithms, find_by_filename
 
 
 @pytest.mark.parametrize(

@@ -10,23 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.hashing.algorithms import ALGORITHMS, BY_NAME, CHOICES, CRC32, SHA1, SHA256, SHA512, UNNAMED, XXH3, XXH64
-from integrity.hashing.manifests.entries import IGNORED, Piece
-from integrity.hashing.manifests.hashdeep import HashdeepReader, write_hashdeep, write_hashdeep_header
-from integrity.hashing.manifests.json_lines import read_json, write_json
-from integrity.hashing.manifests.text import (
+from integrity.hashing.stored_digests import BLAKE3, MD5, XXH128, Algorithm
+from integrity.lists.entries import IGNORED, Piece
+from integrity.lists.forms import (
     GnuReader,
+    HashdeepReader,
     escape,
     find_bagit_algorithm,
     read_bagit,
     read_bsd,
+    read_json,
     read_sfv,
     unescape,
     write_bagit,
     write_bsd,
     write_gnu,
+    write_hashdeep,
+    write_hashdeep_header,
+    write_json,
 )
-from integrity.hashing.manifests.unnamed import ListAlgorithms
-from integrity.hashing.stored_digests import BLAKE3, MD5, XXH128, Algorithm
+from integrity.lists.unnamed import ListAlgorithms
 
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
 EMPTY = hashlib.md5(b"").digest()
@@ -102,20 +105,20 @@ def test_xxh3_has_its_prefix() -> None:
     line = write_gnu(b"abc", XXH3, digest)
 
     assert b"XXH3_78af5f94892f3950  abc\n" == line
-    assert (b"abc", XXH3, digest) == gnu().read(line[:-1])
-    assert (b"abc", UNNAMED[8], digest) == gnu().read(line[len(b"XXH3_") : -1])
+    assert (b"abc", None, {XXH3: digest}) == gnu().read(line[:-1])
+    assert (b"abc", None, {UNNAMED[8]: digest}) == gnu().read(line[len(b"XXH3_") : -1])
     assert gnu(XXH64).read(line[:-1]) is None
 
 
 def test_padded_tags_of_rhash_are_read() -> None:
     """``rhash --bsd`` writes all tags as wide as CRC32; md5sum refuses more than one space."""
-    assert (b"a", MD5, EMPTY) == read_bsd(b"MD5   (a) = " + EMPTY_HEX)
+    assert (b"a", None, {MD5: EMPTY}) == read_bsd(b"MD5   (a) = " + EMPTY_HEX)
 
 
 def test_openssl_lines_are_read() -> None:
     """OpenSSL writes no space before the parenthesis and the equals sign, and calls SHA256 another name."""
-    assert (b"a", MD5, EMPTY) == read_bsd(b"MD5(a)= " + EMPTY_HEX)
-    assert read_bsd(b"SHA2-256(a)= " + OF_ABC[SHA256].encode()) == (b"a", SHA256, bytes.fromhex(OF_ABC[SHA256]))
+    assert (b"a", None, {MD5: EMPTY}) == read_bsd(b"MD5(a)= " + EMPTY_HEX)
+    assert read_bsd(b"SHA2-256(a)= " + OF_ABC[SHA256].encode()) == (b"a", None, {SHA256: bytes.fromhex(OF_ABC[SHA256])})
 
 
 @given(NAMES, st.sampled_from(CHOICES))
@@ -128,8 +131,8 @@ def test_gnu_and_bsd_lines_are_read_back(name: bytes, algorithm: Algorithm) -> N
 
         assert line.endswith(end)
         assert end == b"\0" or line.count(b"\n") == 1
-        assert (name, algorithm, digest) == gnu(algorithm).read(line[:-1])
-        assert (name, algorithm, digest) == read_bsd(bsd[:-1])
+        assert (name, None, {algorithm: digest}) == gnu(algorithm).read(line[:-1])
+        assert (name, None, {algorithm: digest}) == read_bsd(bsd[:-1])
 
 
 @given(NAMES)
@@ -173,8 +176,8 @@ def test_algorithm_is_open_unless_named() -> None:
     digest = bytes(32)
     line = digest.hex().encode() + b"  a"
 
-    assert (b"a", UNNAMED[32], digest) == gnu().read(line)
-    assert (b"a", BLAKE3, digest) == gnu(MD5, BLAKE3).read(line)
+    assert (b"a", None, {UNNAMED[32]: digest}) == gnu().read(line)
+    assert (b"a", None, {BLAKE3: digest}) == gnu(MD5, BLAKE3).read(line)
     assert gnu(MD5).read(line) is None
 
 
@@ -182,7 +185,7 @@ def test_lines_of_fsum_name_their_algorithm() -> None:
     """Before the star; of an algorithm that nobody here computes the line is bad."""
     digest = bytes.fromhex(OF_ABC[SHA1])
 
-    assert (b"sub\\a", SHA1, digest) == gnu().read(OF_ABC[SHA1].encode() + b" ?SHA1*sub\\a")
+    assert (b"sub\\a", None, {SHA1: digest}) == gnu().read(OF_ABC[SHA1].encode() + b" ?SHA1*sub\\a")
     assert gnu().read(OF_ABC[SHA1].encode() + b" ?QUICKXOR*a") is None
     assert gnu(MD5).read(OF_ABC[SHA1].encode() + b" ?SHA1*a") is None
 
@@ -214,8 +217,8 @@ def test_hashdeep_lines_are_read_back(name: bytes) -> None:
     reader = HashdeepReader()
     line = write_hashdeep(name, 12, [EMPTY, bytes(32)])
 
-    assert reader.read_header(b"%%%% HASHDEEP-1.0")
-    assert reader.read_header(b"%%%% size,md5,sha256,filename")
+    assert reader.read(b"%%%% HASHDEEP-1.0") is IGNORED
+    assert reader.read(b"%%%% size,md5,sha256,filename") is IGNORED
     assert line.count(b"\n") == 1
     assert (name, 12, {MD5: EMPTY, SHA256: bytes(32)}) == reader.read(line[:-1])
 
@@ -224,11 +227,11 @@ def test_hashdeep_columns_that_nobody_computes_are_passed_over() -> None:
     """A file with tiger and whirlpool in it still has its MD5."""
     reader = HashdeepReader()
 
-    assert reader.read_header(b"%%%% size,tiger,md5,filename")
+    assert reader.read(b"%%%% size,tiger,md5,filename") is IGNORED
     assert (b"a,b", 0, {MD5: EMPTY}) == reader.read(b"0,xyz," + EMPTY_HEX + b",a,b")
     assert HashdeepReader().read(b"0," + EMPTY_HEX + b",a") is None
-    assert not HashdeepReader().read_header(b"%%%% HASHDEEP-2.0")
-    assert not HashdeepReader().read_header(b"%%%% size,filename")
+    assert HashdeepReader().read(b"%%%% HASHDEEP-2.0") is None
+    assert HashdeepReader().read(b"%%%% size,filename") is None
 
 
 @given(NAMES)
@@ -239,7 +242,7 @@ def test_bagit_lines_are_read_back(name: bytes) -> None:
     assert line.count(b"\n") == 1
     assert b"\r" not in line
     if not name.startswith((b"*", b" ", b"\t")):
-        assert (name, EMPTY) == read_bagit(line[:-1], MD5)
+        assert (name, None, {MD5: EMPTY}) == read_bagit(line[:-1], MD5)
 
 
 def test_bagit_manifests_are_known_by_their_name() -> None:
@@ -298,6 +301,6 @@ def test_objects_of_other_types_are_ignored() -> None:
 
 def test_sfv_lines_are_read() -> None:
     """The digits stand behind the name, which may have spaces in it."""
-    assert (b"a file.rar", b"\x35\x24\x41\xc2") == read_sfv(b"a file.rar 352441C2")
-    assert (b"a", b"\x35\x24\x41\xc2") == read_sfv(b"a\t 352441c2 ")
+    assert (b"a file.rar", None, {CRC32: b"\x35\x24\x41\xc2"}) == read_sfv(b"a file.rar 352441C2")
+    assert (b"a", None, {CRC32: b"\x35\x24\x41\xc2"}) == read_sfv(b"a\t 352441c2 ")
     assert [None] * 3 == [read_sfv(line) for line in (b" 352441c2", b"a 352441c", b"a352441c2")]

@@ -11,14 +11,13 @@ import pytest
 
 from integrity.hashing.algorithms import SHA256
 from integrity.hashing.file_sums import ListedPaths
-from integrity.hashing.manifests.entries import BadLine
-from integrity.hashing.manifests.hashdeep import write_hashdeep, write_hashdeep_header
-from integrity.hashing.manifests.reader import Manifest
-from integrity.hashing.manifests.text import write_bsd, write_gnu
 from integrity.hashing.stored_digests import MD5
-from integrity.jobs.sum.arguments import find_files
-from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit
-from integrity.jobs.sum.check import Checked, LineVerdict, check
+from integrity.lists.arguments import find_files
+from integrity.lists.audit import Audited, AuditState, ManifestFiles, audit
+from integrity.lists.check import Checked, LineVerdict, check
+from integrity.lists.entries import BadLine
+from integrity.lists.forms import write_bsd, write_gnu, write_hashdeep, write_hashdeep_header
+from integrity.lists.reader import Manifest
 from support.loopfs import unmount
 from support.mounts import small_tmpfs
 from support.privileges import as_nobody, let_in

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.hashing.algorithms import CRC32, SHA256, UNNAMED, XXH3
-from integrity.hashing.manifests.entries import LONGEST_LINE, BadLine, ManifestEntry
-from integrity.hashing.manifests.reader import Form, Manifest
 from integrity.hashing.stored_digests import MD5, Algorithm
+from integrity.lists.entries import BadLine, Form, ManifestEntry
+from integrity.lists.reader import LONGEST_LINE, Manifest
 
 EMPTY = hashlib.md5(b"").digest()
 HEX = EMPTY.hex().encode()

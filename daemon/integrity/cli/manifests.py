@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -66,13 +67,14 @@ def export_command(
     Very sparse files have no MD5 and are left out, and the exit code is 3. Of a file in question its baseline is
     written: that is what is known to be good.
     """  # noqa: D301 - \b is click's
-    from integrity.jobs.manifests.exporting import ExportForm, plan_export
+    from integrity.jobs.manifests.exporting import plan_export
+    from integrity.lists.entries import Form
 
     place = None if place == b"-" else place
     is_listing = session.output.is_json and place is None
     if is_listing and form not in (None, "json"):
         raise click.UsageError("with --json the lines are objects: leave out --format, or say --output FILE")
-    chosen = ExportForm(form or ("json" if is_listing else "md5sum"))
+    chosen = Form(form or ("json" if is_listing else "md5sum"))
     places = _find_places(place, chosen)
     left_out = frozenset(os.path.realpath(each) for each in places)
     wanted = [real_path(path) for path in paths]
@@ -186,7 +188,8 @@ def import_command(
     """
     from integrity.hashing.algorithms import find_by_word
     from integrity.jobs.manifests.importing import import_manifest
-    from integrity.jobs.manifests.source import ImportForm, open_source
+    from integrity.jobs.manifests.source import open_source
+    from integrity.lists.entries import Form
 
     wanted = () if algorithm is None else find_by_word(algorithm)
     real_base = None if base is None else real_path(base)
@@ -198,7 +201,7 @@ def import_command(
     output = session.output
     with (
         stop_on_signals() as stop,
-        open_source(manifest, ImportForm(form), wanted) as source,
+        open_source(manifest, None if form == "auto" else Form(form), wanted) as source,
         session.open_for_job([real_path(root)]) as catalog,
     ):
         progress = open_progress(is_quiet=output.is_quiet)
@@ -217,7 +220,7 @@ class _ImportReport(ConsoleReport):
     def __init__(self, output: Output, progress: ProgressLine) -> None:
         super().__init__(output, progress)
         self._told: dict[str, list[ReportedEntry]] = {name: [] for name in _ORDER}
-        self._told_counts = dict.fromkeys(_ORDER, 0)
+        self._told_counts = Counter[str]()
 
     def entry(self, told: ReportedEntry) -> None:
         """Print or keep what became of an entry."""
@@ -270,26 +273,29 @@ def _describe_summary(summary: ImportSummary, output: Output) -> Iterator[str]:
             f"  {count(counts.not_compared, 'file')} of those known could not be compared, because no digest of the"
             f" manifest's kind is recorded; check them with: {program.command('sum -c')}"
         )
-    if counts.differing:
+    if counts.by_verdict["differing"]:
         yield (
             "  What differs was not recorded, or keeps its record. Bring back the right files before the next scan:"
             " a scan records what it finds"
         )
 
 
+_VERDICTS = ("verified", "already", "unknown", "differing", "missing", "unreadable", "outside", "left_out", "bad")
+_TALLIES = {
+    "verified": "verified and recorded",
+    "already": "known already",
+    "left_out": "left out",
+    "outside": "outside of the root",
+    "bad": "bad",
+    "unknown": "perhaps of another algorithm",
+    "missing": "MISSING",
+    "unreadable": "UNREADABLE",
+    "differing": "DIFFERING",
+}
+
+
 def _tallies(counts: ImportCounts) -> str:
-    named = (
-        (counts.verified, "verified and recorded"),
-        (counts.already, "known already"),
-        (counts.left_out, "left out"),
-        (counts.outside, "outside of the root"),
-        (counts.bad, "bad"),
-        (counts.unknown, "perhaps of another algorithm"),
-        (counts.missing, "MISSING"),
-        (counts.unreadable, "UNREADABLE"),
-        (counts.differing, "DIFFERING"),
-    )
-    parts = [f"{number:,} {name}" for number, name in named if number]
+    parts = [f"{number:,} {words}" for name, words in _TALLIES.items() if (number := counts.by_verdict[name])]
     return f": {', '.join(parts)}" if parts else ""
 
 
@@ -303,15 +309,7 @@ def _summary_object(summary: ImportSummary) -> JsonObject:
         "manifest": summary.manifest,
         "format": summary.kind.value,
         "entries": counts.entries,
-        "verified": counts.verified,
-        "already": counts.already,
-        "unknown": counts.unknown,
-        "differing": counts.differing,
-        "missing": counts.missing,
-        "unreadable": counts.unreadable,
-        "outside": counts.outside,
-        "left_out": counts.left_out,
-        "bad": counts.bad,
+        **{name: counts.by_verdict[name] for name in _VERDICTS},
         "not_compared": counts.not_compared,
         "bytes_read": run.counts.bytes_read,
         "duration_s": round(run.duration_s, 3),

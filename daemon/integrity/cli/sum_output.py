@@ -14,13 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from integrity.hashing.file_sums import FileSum
-from integrity.hashing.manifests.entries import Piece
-from integrity.hashing.manifests.hashdeep import write_hashdeep
-from integrity.hashing.manifests.json_lines import encode_object, path_fields, write_json
-from integrity.hashing.manifests.text import escape, write_bsd, write_gnu
 from integrity.hashing.stored_digests import Algorithm
-from integrity.jobs.sum.audit import Audited, AuditState
-from integrity.jobs.sum.check import LineVerdict
+from integrity.lists.audit import Audited, AuditState
+from integrity.lists.check import LineVerdict
+from integrity.lists.entries import Piece
+from integrity.lists.forms import encode_object, escape, write_bsd, write_gnu, write_hashdeep, write_json
+from integrity.paths import path_fields
 
 _has_special = re.compile(r"""[ !"$&'()*;<=>?\[\\^`|:]|^[~#]|^[{}]$""").search
 _bars_double_quotes = re.compile(r"""[!"$&()*;<=>?\[\\^`|{}]|.[~#]""").search
@@ -104,7 +103,7 @@ def make_writer(
 
 def write_object(kind: str, fields: Mapping[str, object], path: bytes | None = None) -> bytes:
     """Write any other object of ``--json``; fields that are None are left out."""
-    named = path_fields(path) if path is not None else {}
+    named = path_fields("path", path) if path is not None else {}
     whole = {"type": kind, "schema": 1, **named, **{key: value for key, value in fields.items() if value is not None}}
     return encode_object(whole)
 

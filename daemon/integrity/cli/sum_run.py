@@ -12,7 +12,7 @@ import click
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import Lines, Output
-from integrity.cli.sum_options import SumOptions
+from integrity.cli.sum import SumOptions
 from integrity.cli.sum_output import (
     Style,
     Write,
@@ -26,15 +26,14 @@ from integrity.cli.sum_output import (
 from integrity.files.plain import STDIN
 from integrity.hashing.algorithms import BY_NAME, CHOICES, SHA256, XXH3, find_by_word
 from integrity.hashing.file_sums import Hint, ListedPaths, sum_files
-from integrity.hashing.manifests.entries import BadLine, Stream
-from integrity.hashing.manifests.hashdeep import write_hashdeep_header
-from integrity.hashing.manifests.json_lines import path_fields
-from integrity.hashing.manifests.reader import Manifest
 from integrity.hashing.stored_digests import MD5, Algorithm
-from integrity.jobs.sum.arguments import find_files
-from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit, match
-from integrity.jobs.sum.check import Checked, CheckTally, LineVerdict, check
-from integrity.paths import shell_word
+from integrity.lists.arguments import find_files
+from integrity.lists.audit import Audited, AuditState, ManifestFiles, audit, match
+from integrity.lists.check import Checked, CheckTally, LineVerdict, check
+from integrity.lists.entries import BadLine
+from integrity.lists.forms import write_hashdeep_header
+from integrity.lists.reader import Manifest, Stream
+from integrity.paths import path_fields, shell_word
 from integrity.same_name import OtherSpellings
 
 
@@ -284,7 +283,7 @@ class SumRun:
         if event.error is not None:
             self._complain(f"{quote_name(event.path)}: {_explain(event.error)}")
         if self._output.is_json:
-            origin = path_fields(event.origin, "origin") if event.origin is not None else {}
+            origin = path_fields("origin", event.origin) if event.origin is not None else {}
             self._lines.put(write_object("audit", {"state": event.state.value, **origin}, event.path))
         elif event.state is not AuditState.MATCHED or self._output.verbosity:
             self._lines.put(write_audited(event))

@@ -11,8 +11,8 @@ from integrity.errors import show_path
 if TYPE_CHECKING:
     from integrity.copies.protocol import CopyEntry, Kind, LocalFolder, Trouble
     from integrity.copies.versions import CopyVersion
-    from integrity.hashing.manifests.entries import Digests
-    from integrity.hashing.manifests.unnamed import ListAlgorithms
+    from integrity.lists.entries import Digests
+    from integrity.lists.unnamed import ListAlgorithms
     from integrity.model import RootIdentity
 
 

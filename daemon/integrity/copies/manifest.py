@@ -1,7 +1,7 @@
 """
 A copy that is a file of digests, as written by md5sum, BSD's tools, hashdeep, BagIt, SFV tools and ``integrity sum``.
 
-It has digests and perhaps sizes, no bytes. ``hashing.manifests`` parses the lines.
+It has digests and perhaps sizes, no bytes. ``lists`` parses the lines.
 
 I1  Neither the list itself, nor another list beside it, nor what lies beside the payload of a bag is missing in it.
 """
@@ -18,12 +18,12 @@ from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, is_below
 from integrity.copies.protocol import KINDS, CopyEntry, CopyFile, Published, Trouble
 from integrity.errors import CopyUnreachable, Unreadable, show_path
-from integrity.hashing.manifests.entries import BadLine, Digests
-from integrity.hashing.manifests.entries import ManifestEntry as Line
-from integrity.hashing.manifests.reader import Form, Manifest
-from integrity.hashing.manifests.text import find_payload
-from integrity.hashing.manifests.unnamed import ListAlgorithms
 from integrity.hashing.stored_digests import Algorithm
+from integrity.lists.entries import BadLine, Digests, Form
+from integrity.lists.entries import ManifestEntry as Line
+from integrity.lists.forms import find_payload
+from integrity.lists.reader import Manifest
+from integrity.lists.unnamed import ListAlgorithms
 
 _BAD_AT_MOST = 100_000  # a file that begins with so many unusable lines is no manifest
 

@@ -16,7 +16,7 @@ from integrity.config.copy_urls import Scheme, find_scheme, is_url
 from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError
 from integrity.extras import how_to_install
-from integrity.hashing.manifests.text import find_payload
+from integrity.lists.forms import find_payload
 
 if TYPE_CHECKING:
     from integrity.copies.repository import ArchiveOptions

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from integrity.copies.versions import CopyVersion
     from integrity.files.read import Reader
     from integrity.files.read_errors import ErrorBudget
-    from integrity.hashing.manifests.entries import Digests
-    from integrity.hashing.manifests.unnamed import ListAlgorithms
+    from integrity.lists.entries import Digests
+    from integrity.lists.unnamed import ListAlgorithms
     from integrity.model import RootIdentity
 
 

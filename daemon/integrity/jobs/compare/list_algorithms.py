@@ -14,9 +14,9 @@ from integrity.catalog.copy_listing import find_names
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import KINDS, Copy, Published
 from integrity.hashing.algorithms import name_digests
-from integrity.hashing.manifests.entries import Digests
-from integrity.hashing.manifests.unnamed import ListAlgorithms
 from integrity.jobs.compare.local_digests import EarlyMatches, FileMatch, LocalPass, MatchRequest
+from integrity.lists.entries import Digests
+from integrity.lists.unnamed import ListAlgorithms
 from integrity.same_name import SamePaths
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from stat import S_ISLNK, S_ISREG
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,10 +20,10 @@ from integrity.errors import show_path
 from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.hashing.algorithms import SHORT
-from integrity.hashing.manifests.entries import BadLine, ManifestEntry
 from integrity.hashing.stored_digests import BLAKE3, MD5, XXH128, Algorithm
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.targets import Target
+from integrity.lists.entries import BadLine, ManifestEntry
 from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
@@ -90,25 +91,13 @@ class ImportCounts:
         not_compared: part of ``already``: the manifest has no digest that is recorded.
     """
 
-    verified: int = 0
-    already: int = 0
-    differing: int = 0
-    missing: int = 0
-    unreadable: int = 0
-    outside: int = 0
-    left_out: int = 0
-    unknown: int = 0
-    bad: int = 0
+    by_verdict: Counter[str] = field(default_factory=Counter)
     not_compared: int = 0
 
     @property
     def entries(self) -> int:
         """Return the total of all verdicts."""
-        return sum(getattr(self, verdict.value) for verdict in ImportVerdict)
-
-    def add(self, verdict: ImportVerdict, count: int) -> None:
-        """Add to the count of a verdict."""
-        setattr(self, verdict.value, getattr(self, verdict.value) + count)
+        return self.by_verdict.total()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 Write recorded digests in a form that other tools can check; no file is read.
 
 Decides which records are written, under which names, and what is counted of the rest. Names are relative to the root,
-so that ``cd ROOT && md5sum -c FILE`` works, or absolute. The syntax of lines is left to ``hashing.manifests``.
+so that ``cd ROOT && md5sum -c FILE`` works, or absolute. The syntax of lines is left to ``lists``.
 
 I1  All lines are from one snapshot of the catalog: a concurrent scan shows completely or not at all.
 I2  Memory does not grow with the catalog.
@@ -18,7 +18,6 @@ import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,12 +26,11 @@ from integrity.catalog.files import Position, page_in_order
 from integrity.catalog.roots import find_roots
 from integrity.errors import AppError, ConfigError, show_path
 from integrity.hashing.algorithms import name_digests
-from integrity.hashing.manifests.hashdeep import write_hashdeep, write_hashdeep_header
-from integrity.hashing.manifests.json_lines import write_json
-from integrity.hashing.manifests.text import write_bagit, write_gnu
 from integrity.hashing.md5 import Md5
 from integrity.hashing.stored_digests import MD5
 from integrity.jobs.targets import Target, find_target
+from integrity.lists.entries import Form
+from integrity.lists.forms import write_bagit, write_gnu, write_hashdeep, write_hashdeep_header, write_json
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -43,15 +41,6 @@ PAYLOAD_MANIFEST = b"manifest-md5.txt"
 TAG_MANIFEST = b"tagmanifest-md5.txt"
 _PAYLOAD = b"data/"
 _is_tag_manifest = re.compile(rb"tagmanifest-[^/]*\.txt").fullmatch
-
-
-class ExportForm(StrEnum):
-    """The forms that can be written."""
-
-    MD5SUM = "md5sum"
-    HASHDEEP = "hashdeep"
-    BAGIT = "bagit"
-    JSON = "json"
 
 
 class Sink(Protocol):
@@ -73,7 +62,7 @@ class ExportPlan:
     """
 
     targets: tuple[Target, ...]
-    form: ExportForm
+    form: Form
     is_absolute: bool
     left_out: frozenset[bytes] = frozenset()
 
@@ -101,7 +90,7 @@ class ExportCounts:
 def plan_export(
     catalog: Catalog,
     paths: Sequence[bytes],
-    form: ExportForm,
+    form: Form,
     *,
     is_absolute: bool,
     left_out: frozenset[bytes] = frozenset(),
@@ -130,7 +119,7 @@ def plan_export(
             if target.prefix and not page:
                 raise ConfigError(f"{show_path(_path_of(target))}: nothing is recorded there; check the spelling")
     plan = ExportPlan(tuple(_without_overlap(targets)), form, is_absolute, left_out)
-    if form is ExportForm.BAGIT:
+    if form is Form.BAGIT:
         _require_bag(catalog, plan)
     elif not is_absolute and len({target.root.id for target in plan.targets}) > 1:
         raise ConfigError("names relative to several roots can't be told apart: name one root, or give --absolute")
@@ -148,7 +137,7 @@ def export(catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None 
         tags: receives BagIt's lines about files outside of ``data/``; None leaves them out.
     """
     counts = ExportCounts()
-    write_line = _BagWriter(plan, sink, tags, counts) if plan.form is ExportForm.BAGIT else _LineWriter(plan, sink)
+    write_line = _BagWriter(plan, sink, tags, counts) if plan.form is Form.BAGIT else _LineWriter(plan, sink)
     write_line.begin()
     with closing(_find_records(catalog, plan)) as found:
         for target, record in found:
@@ -185,7 +174,7 @@ class _LineWriter:
 
     def begin(self) -> None:
         """Write hashdeep's header; the other forms have none."""
-        if self._plan.form is ExportForm.HASHDEEP:
+        if self._plan.form is Form.HASHDEEP:
             folder = b"/" if self._plan.is_absolute else self._plan.targets[0].root.path
             command = b"integrity catalog export --format hashdeep" + b" --absolute" * self._plan.is_absolute
             self._sink.put(write_hashdeep_header((MD5,), folder, command, is_root=os.geteuid() == 0))
@@ -196,10 +185,10 @@ class _LineWriter:
         return True
 
     def _make_line(self, name: bytes, record: FileRecord, md5: bytes) -> bytes:
-        if self._plan.form is ExportForm.MD5SUM:
+        if self._plan.form is Form.LINES:
             return write_gnu(b"./-" if name == b"-" else name, MD5, md5)  # md5sum reads a bare dash as standard input
         size = record.witness.size_bytes
-        if self._plan.form is ExportForm.JSON:
+        if self._plan.form is Form.OBJECTS:
             return write_json(name, size, name_digests(record.digests))
         # `hashdeep -l .` uses these names: with others it would report each file as moved.
         return write_hashdeep(name if self._plan.is_absolute else b"./" + name, size, (md5,))

@@ -34,7 +34,6 @@ from integrity.errors import (
 from integrity.files.span import ReadMode
 from integrity.hashing.algorithms import name_digests
 from integrity.hashing.digests import want_to_record
-from integrity.hashing.manifests.reader import Form
 from integrity.hashing.stored_digests import BLAKE3, MD5, Algorithm
 from integrity.hashing.tasks import Done, Failed, Partial, Result, Task
 from integrity.jobs import messages, runner
@@ -55,6 +54,7 @@ from integrity.jobs.manifests.entries import (
 )
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import Target
+from integrity.lists.entries import Form
 from integrity.model import BaselineReason, FindingKind, Job, Reading, Tally
 from integrity.same_name import OtherSpellings, SamePaths
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import Context, RootRun
-    from integrity.jobs.manifests.source import ImportForm, ManifestSource
+    from integrity.jobs.manifests.source import ManifestSource
     from integrity.jobs.report import Summary
 
 
@@ -117,7 +117,7 @@ class Baselines:
                 self._record(connection)
             self._is_named = True
             self._run.counts.add(Tally.NEW, len(self._waiting))
-            self._counts.add(ImportVerdict.VERIFIED, sum(claim.count for claim, _ in self._waiting.values()))
+            self._counts.by_verdict[ImportVerdict.VERIFIED] += sum(claim.count for claim, _ in self._waiting.values())
             self._waiting.clear()
         self._written_at = self._run.context.monotonic()
 
@@ -168,7 +168,7 @@ class ImportSummary:
     run: Summary
     counts: ImportCounts
     manifest: str
-    kind: ImportForm
+    kind: Form
 
 
 def import_manifest(
@@ -440,7 +440,7 @@ class Importer:
         self._report(verdict, name, line, message, 1)
 
     def _report(self, verdict: ImportVerdict, path: bytes | None, line: int, message: str, count: int) -> None:
-        self._counts.add(verdict, count)
+        self._counts.by_verdict[verdict] += count
         self._run.is_incomplete |= verdict in _UNCOVERED
         if verdict is ImportVerdict.DIFFERING:
             self._run.kinds_met.add(FindingKind.COPY_DIFFERS)  # reported, but no finding: either side may be wrong

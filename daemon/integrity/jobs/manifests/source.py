@@ -7,37 +7,27 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import chain
 from typing import BinaryIO
 
 from integrity import program
 from integrity.errors import ConfigError, Unreadable, show_path
-from integrity.hashing.manifests.entries import BadLine, ManifestEntry
-from integrity.hashing.manifests.reader import Form, Manifest
-from integrity.hashing.manifests.text import find_bagit_algorithm
 from integrity.hashing.stored_digests import Algorithm
+from integrity.lists.entries import BadLine, Form, ManifestEntry
+from integrity.lists.forms import find_bagit_algorithm
+from integrity.lists.reader import Manifest
 
 STDIN = b"-"
 _BAD_AT_MOST = 100_000
 """Bad lines read before the first entry: beyond that it is no manifest, and reading on would fill the memory."""
 
 
-class ImportForm(StrEnum):
-    """Manifest formats that can be requested; BSD lines are read among those of md5sum."""
-
-    AUTO = "auto"
-    MD5SUM = "md5sum"
-    HASHDEEP = "hashdeep"
-    BAGIT = "bagit"
-    JSON = "json"
-
-
-_FORMS = {
-    ImportForm.MD5SUM: Form.LINES,
-    ImportForm.HASHDEEP: Form.HASHDEEP,
-    ImportForm.BAGIT: Form.BAGIT,
-    ImportForm.JSON: Form.OBJECTS,
+_TITLES = {
+    Form.LINES: "GNU and BSD",
+    Form.ZEROS: "GNU and BSD, with NUL at the end of each line",
+    Form.HASHDEEP: "hashdeep",
+    Form.BAGIT: "BagIt",
+    Form.OBJECTS: "JSON",
 }
 
 
@@ -59,9 +49,9 @@ class ManifestSource:
     manifest: Manifest
 
     @property
-    def kind(self) -> ImportForm:
-        """Return the format in the words of the command line."""
-        return next((kind for kind, form in _FORMS.items() if form is self.form), ImportForm.MD5SUM)
+    def kind(self) -> Form:
+        """Return the format, of those that the command line knows."""
+        return Form.LINES if self.form is Form.ZEROS else self.form
 
     @property
     def name(self) -> str:
@@ -70,13 +60,13 @@ class ManifestSource:
 
 
 @contextmanager
-def open_source(path: bytes, form: ImportForm, wanted: Sequence[Algorithm]) -> Iterator[ManifestSource]:
+def open_source(path: bytes, form: Form | None, wanted: Sequence[Algorithm]) -> Iterator[ManifestSource]:
     """
     Open a manifest.
 
     Args:
         path: of the file; ``-`` for standard input.
-        form: requested format.
+        form: requested format; None to detect it.
         wanted: the only algorithms to read; empty for all.
 
     Raises:
@@ -93,17 +83,17 @@ def open_source(path: bytes, form: ImportForm, wanted: Sequence[Algorithm]) -> I
         yield _start(stream, os.path.realpath(path), form, wanted)
 
 
-def _start(stream: BinaryIO, path: bytes, form: ImportForm, wanted: Sequence[Algorithm]) -> ManifestSource:
+def _start(stream: BinaryIO, path: bytes, form: Form | None, wanted: Sequence[Algorithm]) -> ManifestSource:
     """Detect the format, and read up to the first entry."""
     shown = "standard input" if path == STDIN else show_path(path)
     name = os.path.basename(path)
-    if form is ImportForm.BAGIT and find_bagit_algorithm(name) is None:
+    if form is Form.BAGIT and find_bagit_algorithm(name) is None:
         name = b"manifest-%s.txt" % (wanted[0].name.replace("-", "").encode("ascii") if wanted else b"md5")
     try:
         manifest = Manifest(stream, name=name, wanted=wanted)
     except OSError as error:
         raise ConfigError(f"{shown}: can't be read: {error.strerror}") from error
-    manifest.form = _FORMS.get(form, manifest.form)
+    manifest.form = form or manifest.form
     if manifest.form is Form.SFV:
         raise ConfigError(
             f"{shown}: is a list of CRC32 sums (SFV), which are too short to tell that a file is right; check the files"
@@ -124,7 +114,7 @@ def _describe_useless(bad: int, form: Form, wanted: Sequence[Algorithm]) -> str:
     if not bad:
         return "holds no digests"
     restriction = f" with a digest of {' or '.join(one.name for one in wanted)}" if wanted else ""
-    return f"no line of it can be used ({bad:,} were looked at as {form.value}{restriction}); is it a manifest?"
+    return f"no line of it can be used ({bad:,} were looked at as {_TITLES[form]}{restriction}); is it a manifest?"
 
 
 def _read(manifest: Manifest, shown: str) -> Iterator[ManifestEntry | BadLine]:

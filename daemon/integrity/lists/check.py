@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 from integrity.files.plain import STDIN
 from integrity.hashing.file_sums import FileSum, SumRequest, sum_each
-from integrity.hashing.manifests.entries import BadLine, ManifestEntry
-from integrity.hashing.manifests.reader import Form, Manifest
-from integrity.hashing.manifests.unnamed import ListAlgorithms
+from integrity.lists.entries import BadLine, Form, ManifestEntry
+from integrity.lists.reader import Manifest
+from integrity.lists.unnamed import ListAlgorithms
 from integrity.same_name import SamePaths
 
 

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from integrity.hashing.algorithms import ALGORITHMS
 from integrity.hashing.file_sums import FileSum, Hint, ListedPaths, sum_files
-from integrity.hashing.manifests.entries import BadLine
-from integrity.hashing.manifests.reader import Manifest
 from integrity.hashing.stored_digests import Algorithm
-from integrity.jobs.sum.check import find_algorithms, resolve
+from integrity.lists.check import find_algorithms, resolve
+from integrity.lists.entries import BadLine
+from integrity.lists.reader import Manifest
 
 
 @dataclass(slots=True, eq=False)

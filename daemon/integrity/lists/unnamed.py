@@ -30,8 +30,8 @@ from integrity.hashing.algorithms import (
     XXH64,
     find_by_word,
 )
-from integrity.hashing.manifests.entries import Digests
 from integrity.hashing.stored_digests import MD5, Algorithm
+from integrity.lists.entries import Digests
 
 T = TypeVar("T")
 

@@ -12,53 +12,121 @@ I1  Whatever a file contains, only ``ManifestEntry`` and ``BadLine`` come out, a
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
+from functools import partial
+from typing import Protocol
 
 from integrity.hashing.algorithms import CRC32, UNNAMED
-from integrity.hashing.manifests.entries import (
-    HEAD_BYTES,
-    IGNORED,
-    BadLine,
-    Ignored,
-    ManifestEntry,
-    Stream,
-    read_head,
-    split_lines,
-)
-from integrity.hashing.manifests.hashdeep import MAGIC, HashdeepReader
-from integrity.hashing.manifests.json_lines import read_json
-from integrity.hashing.manifests.text import (
+from integrity.hashing.stored_digests import Algorithm
+from integrity.lists.entries import IGNORED, BadLine, Form, ManifestEntry
+from integrity.lists.forms import (
+    MAGIC,
+    Content,
     GnuReader,
+    HashdeepReader,
     find_bagit_algorithm,
     guess_algorithm,
     is_tagged,
     read_bagit,
     read_bsd,
+    read_json,
     read_sfv,
 )
-from integrity.hashing.manifests.unnamed import ListAlgorithms
-from integrity.hashing.manifests.utf16 import BYTE_ORDER_MARKS, Utf16Stream
-from integrity.hashing.stored_digests import Algorithm
+from integrity.lists.unnamed import ListAlgorithms
+
+LONGEST_LINE = 1 << 20
+"""Names are at most 4 KiB, escaped 8 KiB; a longer line is no line of a manifest."""
+
+HEAD_BYTES = 1 << 16
+"""Enough to recognize a form."""
+
+_CHUNK_BYTES = 1 << 16
+
+
+class Stream(Protocol):
+    """The source of a manifest: any binary file."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read up to ``size`` bytes; empty at the end."""
+
+
+def read_head(stream: Stream) -> bytes:
+    """Read the beginning of a stream, to recognize its form; at most ``HEAD_BYTES``, less only at the end."""
+    chunks: list[bytes] = []
+    missing = HEAD_BYTES
+    while missing > 0:
+        chunk = stream.read(missing)
+        if not chunk:
+            break
+        chunks.append(chunk)
+        missing -= len(chunk)
+    return b"".join(chunks)
+
+
+def split_lines(head: bytes, stream: Stream, end: bytes) -> Iterator[bytes | None]:
+    """
+    Yield lines without their terminator; None for a line that is too long.
+
+    Args:
+        head: bytes read already.
+        stream: the rest.
+        end: line terminator, one byte.
+    """
+    rest, is_too_long = b"", False
+    chunk = head
+    while chunk:
+        *lines, last = (rest + chunk).split(end) if rest else chunk.split(end)
+        if lines and is_too_long:
+            yield None
+            del lines[0]
+            is_too_long = False
+        yield from (line if len(line) <= LONGEST_LINE else None for line in lines)
+        is_too_long = is_too_long or len(last) > LONGEST_LINE
+        rest = b"" if is_too_long else last
+        chunk = stream.read(_CHUNK_BYTES)
+    if is_too_long:
+        yield None
+    elif rest:
+        yield rest
+
+
+_UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class _Utf16Stream:
+    """
+    The UTF-8 of a stream that is UTF-16.
+
+    Args:
+        head: bytes read already, without the byte order mark.
+        stream: the rest.
+        encoding: by the byte order mark.
+    """
+
+    def __init__(self, head: bytes, stream: Stream, encoding: str) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._rest = self._decode(head)
+
+    def read(self, size: int, /) -> bytes:
+        """Read up to ``size`` bytes; empty at the end."""
+        while not self._rest:
+            chunk = self._stream.read(size)
+            self._rest = self._decode(chunk)
+            if not chunk:
+                break
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
+    def _decode(self, chunk: bytes) -> bytes:
+        return self._decoder.decode(chunk, final=not chunk).encode("utf-8", "replace")
+
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COMMENTS = (b"#", b";")
 _ANY = ListAlgorithms()
-
-_Read = Callable[[bytes, int], ManifestEntry | Ignored | None]
-"""Parse a line, given its number: an entry, or ``IGNORED``; None if it is malformed."""
-
-
-class Form(Enum):
-    """The form of a digest file."""
-
-    LINES = "GNU and BSD"
-    ZEROS = "GNU and BSD, with NUL at the end of each line"
-    HASHDEEP = "hashdeep"
-    BAGIT = "BagIt"
-    SFV = "SFV"
-    OBJECTS = "JSON"
 
 
 class Manifest:
@@ -89,9 +157,9 @@ class Manifest:
         self._wanted = tuple(wanted)
         self.algorithms = algorithms or ListAlgorithms(name, self._wanted)
         head = read_head(stream)
-        encoding = BYTE_ORDER_MARKS.get(head[:2])
+        encoding = _UTF16_MARKS.get(head[:2])
         if encoding is not None:
-            stream = Utf16Stream(head[2:], stream, encoding)
+            stream = _Utf16Stream(head[2:], stream, encoding)
             head = read_head(stream)
         self._stream = stream
         self._head = head.removeprefix(_BYTE_ORDER_MARK)
@@ -102,7 +170,7 @@ class Manifest:
 
     def describe(self) -> Iterator[str]:
         """Yield sentences about what was interpreted in the list; complete after its algorithms were found."""
-        if isinstance(self._stream, Utf16Stream):
+        if isinstance(self._stream, _Utf16Stream):
             yield "read as UTF-16"
         yield from self.algorithms.describe()
 
@@ -119,12 +187,12 @@ class Manifest:
                 yield BadLine(number, self._find_last())
                 continue
             text = line.removesuffix(b"\r") if end == b"\n" else line
-            found = read(text, number) if text else IGNORED
-            if isinstance(found, ManifestEntry):
-                self._last = next(iter(found.digests))
-                yield found
-            elif found is None:
+            found = read(text) if text else IGNORED
+            if found is None:
                 yield BadLine(number, self._guess(text))
+            elif found is not IGNORED:
+                self._last = next(iter(found[2]))
+                yield ManifestEntry(*found, number)
 
     def _guess(self, line: bytes) -> Algorithm | None:
         """Return the algorithm that a malformed line was meant for: that of the form, the line, or the line before."""
@@ -139,56 +207,18 @@ class Manifest:
         is_open = last is not None and UNNAMED[last.digest_bytes] is last
         return self.algorithms.find_usual(last.digest_bytes) if last is not None and is_open else last
 
-    def _find_reader(self) -> _Read:
+    def _find_reader(self) -> Callable[[bytes], Content]:
+        wanted = self._wanted
         if self.form is Form.HASHDEEP:
-            return _read_hashdeep_with(HashdeepReader(self._wanted))
+            return HashdeepReader(wanted).read
         if self.form is Form.OBJECTS:
-            return self._read_object
+            return partial(read_json, wanted=wanted)
         if self.form is Form.SFV:
-            return self._read_sfv
+            return partial(read_sfv, wanted=wanted)
         if self.form is Form.BAGIT and self._bagit is not None:
-            return _read_bagit_of(self._bagit, self._wanted)
-        return _read_lines_with(GnuReader(self.algorithms), self._wanted)
-
-    def _read_object(self, line: bytes, number: int) -> ManifestEntry | Ignored | None:
-        found = read_json(line, self._wanted)
-        return found if found is None or isinstance(found, Ignored) else ManifestEntry(*found, number)
-
-    def _read_sfv(self, line: bytes, number: int) -> ManifestEntry | Ignored | None:
-        if line.startswith(b";"):
-            return IGNORED
-        found = None if self._wanted and CRC32 not in self._wanted else read_sfv(line)
-        return None if found is None else ManifestEntry(found[0], None, {CRC32: found[1]}, number)
-
-
-def _read_lines_with(gnu: GnuReader, wanted: Sequence[Algorithm]) -> _Read:
-    def read(line: bytes, number: int) -> ManifestEntry | Ignored | None:
-        if line.startswith(_COMMENTS):
-            return IGNORED
-        found = gnu.read(line) or read_bsd(line, wanted)
-        return None if found is None else ManifestEntry(found[0], None, {found[1]: found[2]}, number)
-
-    return read
-
-
-def _read_hashdeep_with(reader: HashdeepReader) -> _Read:
-    def read(line: bytes, number: int) -> ManifestEntry | Ignored | None:
-        if line.startswith(b"#"):
-            return IGNORED
-        if line.startswith(b"%"):
-            return IGNORED if reader.read_header(line) else None
-        found = reader.read(line)
-        return None if found is None else ManifestEntry(*found, number)
-
-    return read
-
-
-def _read_bagit_of(algorithm: Algorithm, wanted: Sequence[Algorithm]) -> _Read:
-    def read(line: bytes, number: int) -> ManifestEntry | Ignored | None:
-        found = None if wanted and algorithm not in wanted else read_bagit(line, algorithm)
-        return None if found is None else ManifestEntry(found[0], None, {algorithm: found[1]}, number)
-
-    return read
+            return partial(read_bagit, algorithm=self._bagit, wanted=wanted)
+        gnu = GnuReader(self.algorithms)
+        return lambda line: IGNORED if line.startswith(_COMMENTS) else gnu.read(line) or read_bsd(line, wanted)
 
 
 def _recognise(head: bytes, name: bytes, *, is_bagit: bool) -> Form:

@@ -1,1 +1,0 @@
-"""Compute and check digests without a catalog, as md5sum and hashdeep do."""
