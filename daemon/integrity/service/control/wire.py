@@ -377,6 +377,8 @@ def _decode(kind: object, value: object, place: str) -> object:
     Raises:
         ValueError: it is none of this type. OverflowError: a number is too large.
     """
+    if type(value) is kind and kind is not float:  # exact: isinstance(True, int) holds in Python
+        return value
     kind, kinds = getattr(kind, "__supertype__", kind), get_args(kind)
     if types.NoneType in kinds:
         return None if value is None else _decode(kinds[0], value, place)
@@ -407,6 +409,6 @@ def _decode_plain(kind: type, value: object, place: str) -> object:
     elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         if math.isfinite(float(value)):
             return float(value)
-    elif type(value) is kind:  # exact: isinstance(True, int) holds in Python
+    elif type(value) is kind:  # of a type with another name
         return value
     raise ValueError(f"{place}: not what is expected there")
