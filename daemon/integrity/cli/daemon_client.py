@@ -26,8 +26,7 @@ from integrity.cli.session import Session
 from integrity.errors import CatalogError, ConfigError, printable, show_path
 from integrity.model import Job
 from integrity.paths import path_fields
-from integrity.service.control.client import GREETING_S, DaemonClient, find_daemon_of, greet
-from integrity.service.control.socket import SYSTEM_SOCKET, find_linked_socket
+from integrity.service.control.socket import GREETING_S, SYSTEM_SOCKET, find_daemon_of, find_linked_socket, greet
 from integrity.views.service import ServiceView, ask_service
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from integrity.cli.console import ConsoleReport
     from integrity.jobs.context import Context
     from integrity.jobs.report import Stop, Summary
+    from integrity.service.control.client import DaemonClient
     from integrity.service.control.requests import JobRequest
 
 

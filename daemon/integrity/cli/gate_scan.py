@@ -17,11 +17,11 @@ from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.jobs.runner import make_context
 from integrity.model import Finding, Job, Outcome
-from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import JobRequest, interrupted, nothing_done, run_request
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Stop
+    from integrity.service.control.client import DaemonClient
 
 
 _BETWEEN_S = 0.5  # between two tries of a folder that another job works on

@@ -209,7 +209,7 @@ def _write(config: _NewConfig) -> None:
 
 def _reload_service(session: Session) -> bool:
     """Have the service read its configuration; return whether there is one that could be told."""
-    from integrity.service.control.client import find_daemon_of
+    from integrity.service.control.socket import find_daemon_of
 
     try:
         service = find_daemon_of(os.path.realpath(session.catalog_path))

@@ -349,8 +349,8 @@ class _Setup:
         if self._plan.why_not or not self._tests or not ways or any(one.problem for one in ways):
             return result
         from integrity.jobs.actor import find_user
-        from integrity.service.control.client import find_daemon_of
         from integrity.service.control.requests import Act, ActVerb
+        from integrity.service.control.socket import find_daemon_of
 
         try:
             service = find_daemon_of(os.path.realpath(self._session.catalog_path))

@@ -21,7 +21,7 @@ from integrity.catalog.connection import Catalog
 from integrity.config import default_config_path, load_config
 from integrity.errors import AppError, CatalogError, ConfigError
 from integrity.jobs.status import Status, find_status
-from integrity.service.control.client import find_daemon_of
+from integrity.service.control.socket import find_daemon_of
 from integrity.service.schedule.clock import local_zone, parse_windows
 from integrity.service.startup import MemoryTrimmer
 from integrity.views.service import ServiceView, ask_service

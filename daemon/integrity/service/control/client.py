@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import socket
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from integrity import program
-from integrity.config.places import default_catalog_path, default_runtime_folder
-from integrity.errors import CatalogError, ConfigError, show_path
-from integrity.paths import shell_path
-from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
-
-if TYPE_CHECKING:
-    import socket
-
-    from integrity.jobs.picture_type import Picture
-    from integrity.model import Actor
-    from integrity.service.control.requests import Act, ActDone, AskPicture, JobRequest, RepairPlanned
-    from integrity.service.control.wire import Answer, JobAccepted, Question
-    from integrity.service.states import DaemonState
-
+from integrity.errors import CatalogError, ConfigError
+from integrity.jobs.picture_type import Picture
+from integrity.model import Actor
+from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest, RepairPlanned
+from integrity.service.control.socket import GREETING_S, peer_of
+from integrity.service.control.wire import (
+    ANSWER_LIMIT,
+    REQUEST_LIMIT,
+    Answer,
+    AskCovered,
+    AskState,
+    Covered,
+    Failure,
+    Hello,
+    JobAccepted,
+    Question,
+    Submit,
+    WireError,
+    check,
+    check_act,
+    decode_answer,
+    encode,
+    to_error,
+)
+from integrity.service.states import DaemonState
 
 Expected = TypeVar("Expected")
-GREETING_S = 10.0
 ACT_S = 600.0
 
 _CHUNK_BYTES = 1 << 18
@@ -46,8 +56,6 @@ class DaemonClient:
     def __init__(self, connection: socket.socket, *, patience_s: float = GREETING_S) -> None:
         self._connection = connection
         self._received = bytearray()
-        from integrity.service.control.wire import Hello
-
         self.pid = peer_of(connection).pid
         try:
             hello = self._receive(Hello, patience_s)
@@ -71,8 +79,6 @@ class DaemonClient:
         Raises:
             ConfigError: it can't be handed over.
         """
-        from integrity.service.control.wire import Submit, WireError, check
-
         try:
             check(request)
         except WireError as error:
@@ -86,8 +92,6 @@ class DaemonClient:
         Raises:
             AppError: it is refused, or there is no answer.
         """
-        from integrity.service.control.wire import JobAccepted
-
         self.submit(request, waits=False)
         return self._receive(JobAccepted, GREETING_S)
 
@@ -102,9 +106,6 @@ class DaemonClient:
             ConfigError: it is refused, or its arguments are invalid.
             AppError: it failed, or there was no answer in that time; it may still be done then.
         """
-        from integrity.service.control.requests import ActDone, RepairPlanned
-        from integrity.service.control.wire import Failure, WireError, check_act, to_error
-
         try:
             check_act(act)
         except WireError as error:
@@ -124,15 +125,11 @@ class DaemonClient:
         Raises:
             AppError: it can't be shown, or did not come in that time.
         """
-        from integrity.jobs.picture_type import Picture
-
         self.send(question)
         return self._receive(Picture, patience_s)
 
     def plan_repair(self, actor: Actor, path: bytes, patience_s: float = ACT_S) -> RepairPlanned:
         """Ask what a repair of a file would do; as ``act``."""
-        from integrity.service.control.requests import Act, ActVerb, RepairPlanned
-
         planned = self.act(Act(ActVerb.PLAN_REPAIR, actor, path=path), patience_s)
         if not isinstance(planned, RepairPlanned):
             raise self._silence()
@@ -140,8 +137,6 @@ class DaemonClient:
 
     def send(self, question: Question) -> None:
         """Send a question; if the daemon has gone, ``receive`` says so, after what it said last."""
-        from integrity.service.control.wire import REQUEST_LIMIT, encode
-
         line = encode(question)
         if len(line) > REQUEST_LIMIT:
             raise ConfigError("too many PATHs to be handed to the service at once; name fewer")
@@ -156,8 +151,6 @@ class DaemonClient:
         Raises:
             CatalogError: the daemon has gone, or speaks otherwise.
         """
-        from integrity.service.control.wire import ANSWER_LIMIT, WireError, decode_answer
-
         self._connection.settimeout(timeout_s)
         begin = 0
         while (end := self._received.find(b"\n", begin)) < 0:
@@ -191,9 +184,6 @@ class DaemonClient:
         Raises:
             CatalogError: it does not say so in that time.
         """
-        from integrity.service.control.wire import AskState
-        from integrity.service.states import DaemonState
-
         self.send(AskState())
         return self._receive(DaemonState, patience_s)
 
@@ -204,15 +194,11 @@ class DaemonClient:
         Raises:
             CatalogError: it does not say so in that time.
         """
-        from integrity.service.control.wire import AskCovered, Covered
-
         self.send(AskCovered(tuple(paths)))
         return frozenset(self._receive(Covered, patience_s).paths)
 
     def _receive(self, kind: type[Expected], patience_s: float) -> Expected:
         """Take the next answer, which must be of this kind."""
-        from integrity.service.control.wire import Failure, to_error
-
         answer = self.receive(patience_s)
         if isinstance(answer, Failure):
             raise to_error(answer)
@@ -225,86 +211,3 @@ class DaemonClient:
 
     def _name(self) -> str:
         return f"the service (process {self.pid})"
-
-
-def greet(path: bytes, catalog: bytes | None, patience_s: float) -> DaemonClient | None:
-    """
-    Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
-
-    Args:
-        path: of its socket.
-        catalog: that it must serve; None for any.
-        patience_s: how long it may take to answer.
-    """
-    try:
-        connection = connect(path, timeout_s=max(1, int(patience_s / 2)))
-    except PermissionError as error:
-        raise CatalogError(_say_denied(path)) from error
-    except OSError as error:
-        raise CatalogError(f"{show_path(path)}: the service can't be asked: {error.strerror or error}") from error
-    if connection is None:
-        return None
-    if not _is_believed(connection, path, catalog):
-        connection.close()
-        return None
-    daemon = DaemonClient(connection, patience_s=patience_s)
-    if catalog in (None, daemon.catalog):
-        return daemon
-    with daemon:
-        return None
-
-
-def _is_believed(connection: socket.socket, path: bytes, catalog: bytes | None) -> bool:
-    """Say whether who listens may speak for the catalog: anybody can lay a socket into a folder that is open to all."""
-    believed = {0, os.geteuid()}
-    if catalog is not None and os.path.exists(catalog):
-        believed.add(os.stat(catalog).st_uid)
-    return path == SYSTEM_SOCKET or peer_of(connection).uid in believed
-
-
-def _say_denied(path: bytes) -> str:
-    try:
-        group = _name_group(os.stat(path).st_gid)
-    except OSError:
-        group = "integrity"
-    return (
-        f"{show_path(path)}: a service watches here, and this user may not ask it; join its group"
-        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. To have a catalog"
-        " of your own, name it once, for folders that the service does not watch:"
-        f" {program.find_program()} --catalog {shell_path(default_catalog_path())} scan FOLDER"
-    )
-
-
-def _name_group(gid: int) -> str:
-    import grp
-
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
-
-
-def find_daemon_of(catalog: bytes, *, patience_s: float = GREETING_S) -> DaemonClient | None:
-    """
-    Find the daemon of a catalog: the link beside the catalog tells, or it is this user's own.
-
-    Args:
-        catalog: real path.
-        patience_s: how long each that may be it is waited for.
-
-    Returns:
-        It, to be closed; None if there is none.
-
-    Raises:
-        CatalogError: there is one, and this user may not reach it, or it does not answer.
-    """
-    linked = find_linked_socket(catalog)
-    if linked is not None:
-        daemon = greet(linked, catalog, patience_s)
-        if daemon is not None:
-            return daemon
-    own = default_runtime_folder() + b"/" + SOCKET_NAME
-    if own not in (linked, SYSTEM_SOCKET):
-        with contextlib.suppress(CatalogError):  # what does not let its own user in serves another catalog
-            return greet(own, catalog, patience_s)
-    return None

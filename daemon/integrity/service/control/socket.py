@@ -1,5 +1,5 @@
 """
-Make and find the control socket, identify its clients, and ensure one daemon per catalog.
+Make and find the control socket, identify who is at the other end, and ensure one daemon per catalog.
 
 The socket is in the runtime folder. ``CATALOG.control``, beside the catalog, is a symbolic link to it, so that a
 command finds the daemon of its catalog, whichever user or runtime folder that daemon has. The socket of a killed daemon
@@ -13,18 +13,23 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity import program
 from integrity.catalog.own_files import CONTROL
-from integrity.config.places import default_runtime_folder
-from integrity.errors import CatalogLocked, ConfigError, show_path
+from integrity.config.places import default_catalog_path, default_runtime_folder
+from integrity.errors import CatalogError, CatalogLocked, ConfigError, show_path
+from integrity.paths import shell_path
 
 if TYPE_CHECKING:
     import socket
 
+    from integrity.service.control.client import DaemonClient
+
 SOCKET_NAME = b"control.sock"
 SYSTEM_SOCKET = b"/run/integrity/control.sock"
+GREETING_S = 10.0
 _MODE = 0o660  # members of the service's group may connect
 _BACKLOG = 4096
 """The kernel's own limit (somaxconn), so that a client that connects repeatedly does not fill it easily."""
@@ -213,3 +218,88 @@ def _explain(path: bytes, error: OSError) -> ConfigError:
     return ConfigError(
         f"{show_path(path)}: the control socket can't be made: {error.strerror or error}; check its folder"
     )
+
+
+def greet(path: bytes, catalog: bytes | None, patience_s: float) -> DaemonClient | None:
+    """
+    Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
+
+    Args:
+        path: of its socket.
+        catalog: that it must serve; None for any.
+        patience_s: how long it may take to answer.
+    """
+    try:
+        connection = connect(path, timeout_s=max(1, int(patience_s / 2)))
+    except PermissionError as error:
+        raise CatalogError(_say_denied(path)) from error
+    except OSError as error:
+        raise CatalogError(f"{show_path(path)}: the service can't be asked: {error.strerror or error}") from error
+    if connection is None:
+        return None
+    if not _is_believed(connection, path, catalog):
+        connection.close()
+        return None
+    from integrity.service.control.client import DaemonClient  # here, for most commands find no service
+
+    daemon = DaemonClient(connection, patience_s=patience_s)
+    if catalog in (None, daemon.catalog):
+        return daemon
+    with daemon:
+        return None
+
+
+def _is_believed(connection: socket.socket, path: bytes, catalog: bytes | None) -> bool:
+    """Say whether who listens may speak for the catalog: anybody can lay a socket into a folder that is open to all."""
+    believed = {0, os.geteuid()}
+    if catalog is not None and os.path.exists(catalog):
+        believed.add(os.stat(catalog).st_uid)
+    return path == SYSTEM_SOCKET or peer_of(connection).uid in believed
+
+
+def _say_denied(path: bytes) -> str:
+    try:
+        group = _name_group(os.stat(path).st_gid)
+    except OSError:
+        group = "integrity"
+    return (
+        f"{show_path(path)}: a service watches here, and this user may not ask it; join its group"
+        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. To have a catalog"
+        " of your own, name it once, for folders that the service does not watch:"
+        f" {program.find_program()} --catalog {shell_path(default_catalog_path())} scan FOLDER"
+    )
+
+
+def _name_group(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def find_daemon_of(catalog: bytes, *, patience_s: float = GREETING_S) -> DaemonClient | None:
+    """
+    Find the daemon of a catalog: the link beside the catalog tells, or it is this user's own.
+
+    Args:
+        catalog: real path.
+        patience_s: how long each that may be it is waited for.
+
+    Returns:
+        It, to be closed; None if there is none.
+
+    Raises:
+        CatalogError: there is one, and this user may not reach it, or it does not answer.
+    """
+    linked = find_linked_socket(catalog)
+    if linked is not None:
+        daemon = greet(linked, catalog, patience_s)
+        if daemon is not None:
+            return daemon
+    own = default_runtime_folder() + b"/" + SOCKET_NAME
+    if own not in (linked, SYSTEM_SOCKET):
+        with suppress(CatalogError):  # what does not let its own user in serves another catalog
+            return greet(own, catalog, patience_s)
+    return None

@@ -27,8 +27,9 @@ from integrity.errors import AppError, CatalogError, printable
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.model import Actor, Finding, FindingId, FindingKind, Job
 from integrity.paths import absolute
-from integrity.service.control.client import DaemonClient, find_daemon_of
+from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest, RepairPlanned
+from integrity.service.control.socket import find_daemon_of
 from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
 from integrity.web.query import read_at, read_number
 

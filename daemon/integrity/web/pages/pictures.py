@@ -20,8 +20,8 @@ from integrity.errors import AppError, CatalogError, printable
 from integrity.jobs.byte_pattern import Side
 from integrity.jobs.picture import MOST_PICTURE_BYTES, choose_copy
 from integrity.jobs.picture_type import CONTENT_TYPES, Picture, is_named_picture
-from integrity.service.control.client import find_daemon_of
 from integrity.service.control.requests import AskPicture
+from integrity.service.control.socket import find_daemon_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
