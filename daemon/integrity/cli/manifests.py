@@ -98,10 +98,10 @@ def _find_places(place: bytes | None, form: str) -> list[bytes]:
 
 
 def _write(catalog: Catalog, plan: ExportPlan, places: list[bytes]) -> ExportCounts:
-    from integrity.jobs.manifests.exporting import Replacement, export
+    from integrity.jobs.manifests.exporting import export, replacing
 
     with ExitStack() as stack:
-        sinks = [stack.enter_context(Replacement(place)) for place in places]
+        sinks = [stack.enter_context(replacing(place)) for place in places]
         if not sinks:
             return export(catalog, plan, stack.enter_context(Lines()))
         return export(catalog, plan, sinks[0], tags=sinks[1] if len(sinks) > 1 else None)

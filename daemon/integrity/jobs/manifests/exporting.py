@@ -10,16 +10,14 @@ I2  Memory does not grow with the catalog.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
 import stat
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from integrity import program
 from integrity.catalog.files import Position, page_in_order
@@ -266,80 +264,68 @@ def _without_overlap(targets: Sequence[Target]) -> Iterator[Target]:
 _CHUNK_BYTES = 1 << 20
 
 
-class Replacement:
+class _FileSink:
+    """Write to a file; ``path``: for errors."""
+
+    def __init__(self, path: bytes, file: BinaryIO) -> None:
+        self._path, self._file = path, file
+
+    def put(self, data: bytes) -> None:
+        """Append data."""
+        with self.explained():
+            self._file.write(data)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise AppError(
+                f"{show_path(self._path)}: can't be written: {error.strerror}; what was there is as it was"
+            ) from error
+
+
+@contextmanager
+def replacing(path: bytes) -> Iterator[Sink]:
     """
     Write a file that replaces another atomically: its name always leads to the old or to the complete new content.
 
-    A context manager: on success the data is flushed to the disk and renamed; on an exception it is removed. A symbolic
-    link stays, and its target is replaced.
+    On success the data is flushed to the disk and renamed; on an exception it is removed. A symbolic link stays, and
+    its target is replaced.
 
     Raises:
         ConfigError: there can't be such a file.
         AppError: writing failed, for example on a full disk. The old file is unchanged.
     """
-
-    def __init__(self, path: bytes) -> None:
-        self._path = os.path.realpath(path)
-        self._folder = os.path.dirname(self._path)
-        # Not derived from the name, which may have maximum length; scans exclude names of this form.
-        self._temporary = os.path.join(self._folder, b".export.integrity-" + secrets.token_hex(8).encode("ascii"))
-        try:
-            mode = _find_mode(self._path)
-            self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            if mode is not None:
-                os.fchmod(self._fd, mode)
-        except OSError as error:
-            raise ConfigError(f"{show_path(path)}: can't be written: {error.strerror}") from error
-        self._chunks: list[bytes] = []
-        self._size = 0
-
-    def put(self, data: bytes) -> None:
-        """Append data."""
-        self._chunks.append(data)
-        self._size += len(data)
-        if self._size >= _CHUNK_BYTES:
-            self._write()
-
-    def __enter__(self) -> Replacement:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        is_in_place = False
-        try:
-            if kind is None:
-                self._take_place()
-                is_in_place = True
-        finally:
-            os.close(self._fd)
-            if not is_in_place:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._temporary)
-
-    def _take_place(self) -> None:
-        self._write()
-        try:
-            os.fsync(self._fd)
-            os.rename(self._temporary, self._path)
-            folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    real = os.path.realpath(path)
+    folder = os.path.dirname(real)
+    # Not derived from the name, which may have maximum length; scans exclude names of this form.
+    temporary = os.path.join(folder, b".export.integrity-" + secrets.token_hex(8).encode("ascii"))
+    try:
+        mode = _find_mode(real)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        if mode is not None:
+            os.fchmod(fd, mode)
+    except OSError as error:
+        raise ConfigError(f"{show_path(path)}: can't be written: {error.strerror}") from error
+    file = open(fd, "wb", _CHUNK_BYTES)  # noqa: SIM115 - closing flushes, which may fail like writing
+    sink = _FileSink(real, file)
+    try:
+        yield sink
+        with sink.explained():
+            file.flush()
+            os.fsync(fd)
+            os.rename(temporary, real)
+            folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(folder_fd)
             finally:
                 os.close(folder_fd)
-        except OSError as error:
-            raise self._explain(error) from error
-
-    def _write(self) -> None:
-        data, self._chunks, self._size = memoryview(b"".join(self._chunks)), [], 0
-        try:
-            while data:
-                data = data[os.write(self._fd, data) :]
-        except OSError as error:
-            raise self._explain(error) from error
-
-    def _explain(self, error: OSError) -> AppError:
-        return AppError(f"{show_path(self._path)}: can't be written: {error.strerror}; what was there is as it was")
+    finally:
+        with suppress(OSError):  # what could not be written was told before
+            file.close()
+        with suppress(FileNotFoundError):  # it is in place
+            os.unlink(temporary)
 
 
 def _find_mode(path: bytes) -> int | None:
