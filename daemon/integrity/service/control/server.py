@@ -125,8 +125,10 @@ class ControlServer(DaemonThread):
             except ConnectionError:
                 continue  # the client disconnected
             except OSError as error:
+                if self._is_closing:
+                    return
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                    return  # the server closes
+                    raise
                 self._refusals.note(self._uid, os.getpid(), f"a connection: {error.strerror}")
                 with self._lock:
                     spare = [one for one in self._threads.values() if one.ticket is None]
