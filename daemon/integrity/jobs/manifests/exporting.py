@@ -135,19 +135,26 @@ def export(catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None 
         tags: receives BagIt's lines about files outside of ``data/``; None leaves them out.
     """
     counts = ExportCounts()
-    write_line = _BagWriter(plan, sink, tags, counts) if plan.form is Form.BAGIT else _LineWriter(plan, sink)
-    write_line.begin()
+    bag = _Bag(plan, sink, tags, counts) if plan.form is Form.BAGIT else None
+    if plan.form is Form.HASHDEEP:
+        sink.put(_make_header(plan))
     with closing(_find_records(catalog, plan)) as found:
         for target, record in found:
             path = target.root.path.rstrip(b"/") + b"/" + record.path
+            name, md5 = path if plan.is_absolute else record.path, record.digests.md5
             if path in plan.left_out:
                 continue
-            if record.digests.md5 is None:
+            if md5 is None:
                 counts.without_digest += 1
-            elif write_line.write(path if plan.is_absolute else record.path, record, record.digests.md5):
-                counts.files += 1
-                counts.in_question += record.is_frozen
-    write_line.end()
+                continue
+            if bag is None:
+                sink.put(_make_line(plan, name, record, md5))
+            elif not bag.put(name, md5):
+                continue
+            counts.files += 1
+            counts.in_question += record.is_frozen
+    if bag is not None:
+        bag.end()
     return counts
 
 
@@ -163,39 +170,23 @@ def _find_records(catalog: Catalog, plan: ExportPlan) -> Generator[tuple[Target,
                     yield target, record
 
 
-class _LineWriter:
-    """Write lines of md5sum or hashdeep, or JSON objects."""
-
-    def __init__(self, plan: ExportPlan, sink: Sink) -> None:
-        self._plan = plan
-        self._sink = sink
-
-    def begin(self) -> None:
-        """Write hashdeep's header; the other forms have none."""
-        if self._plan.form is Form.HASHDEEP:
-            folder = b"/" if self._plan.is_absolute else self._plan.targets[0].root.path
-            command = b"integrity catalog export --format hashdeep" + b" --absolute" * self._plan.is_absolute
-            self._sink.put(write_hashdeep_header((MD5,), folder, command, is_root=os.geteuid() == 0))
-
-    def write(self, name: bytes, record: FileRecord, md5: bytes) -> bool:
-        """Write a file; return True."""
-        self._sink.put(self._make_line(name, record, md5))
-        return True
-
-    def _make_line(self, name: bytes, record: FileRecord, md5: bytes) -> bytes:
-        if self._plan.form is Form.LINES:
-            return write_gnu(b"./-" if name == b"-" else name, MD5, md5)  # md5sum reads a bare dash as standard input
-        size = record.witness.size_bytes
-        if self._plan.form is Form.OBJECTS:
-            return write_json(name, size, name_digests(record.digests))
-        # `hashdeep -l .` uses these names: with others it would report each file as moved.
-        return write_hashdeep(name if self._plan.is_absolute else b"./" + name, size, (md5,))
-
-    def end(self) -> None:
-        """Write nothing: these forms have no footer."""
+def _make_header(plan: ExportPlan) -> bytes:
+    folder = b"/" if plan.is_absolute else plan.targets[0].root.path
+    command = b"integrity catalog export --format hashdeep" + b" --absolute" * plan.is_absolute
+    return write_hashdeep_header((MD5,), folder, command, is_root=os.geteuid() == 0)
 
 
-class _BagWriter:
+def _make_line(plan: ExportPlan, name: bytes, record: FileRecord, md5: bytes) -> bytes:
+    if plan.form is Form.LINES:
+        return write_gnu(b"./-" if name == b"-" else name, MD5, md5)  # md5sum reads a bare dash as standard input
+    size = record.witness.size_bytes
+    if plan.form is Form.OBJECTS:
+        return write_json(name, size, name_digests(record.digests))
+    # `hashdeep -l .` uses these names: with others it would report each file as moved.
+    return write_hashdeep(name if plan.is_absolute else b"./" + name, size, (md5,))
+
+
+class _Bag:
     """Write BagIt's manifests (RFC 8493 §2.1.3 and §2.2.1): the payload's, and that of the files beside it."""
 
     def __init__(self, plan: ExportPlan, sink: Sink, tags: Sink | None, counts: ExportCounts) -> None:
@@ -206,10 +197,7 @@ class _BagWriter:
         self._counts = counts
         self._md5 = Md5()
 
-    def begin(self) -> None:
-        """Write nothing: BagIt has no header."""
-
-    def write(self, name: bytes, _: FileRecord, md5: bytes) -> bool:
+    def put(self, name: bytes, md5: bytes) -> bool:
         """Write a file into its manifest; return whether there is one."""
         path = name[self._base_bytes :]
         line = write_bagit(path, md5)
