@@ -156,7 +156,7 @@ class SumRun:
         for text in (*interpreted, *(manifest.algorithms.describe_unknown() if told != "status" else ())):
             self._complain(f"{label}: {text}")
         self._is_good &= tally.is_good(is_strict=options.is_strict)
-        self._is_complete &= not tally.unknown
+        self._is_complete &= not tally.counts["unknown"]
         self._tell_tally(tally, told, label)
 
     def _tell_checked(self, event: Checked | BadLine, told: str | None, label: str, *, is_counted: bool) -> None:
@@ -191,16 +191,16 @@ class SumRun:
             self._complain(f"{label}: no properly formatted checksum lines found")
         elif told != "status":
             for count, words in (
-                (tally.bad_lines, ("line is improperly formatted", "lines are improperly formatted")),
-                (tally.unreadable, ("listed file could not be read", "listed files could not be read")),
-                (tally.failed, ("computed checksum did NOT match", "computed checksums did NOT match")),
+                (tally.counts["bad_lines"], ("line is improperly formatted", "lines are improperly formatted")),
+                (tally.counts["unreadable"], ("listed file could not be read", "listed files could not be read")),
+                (tally.counts["failed"], ("computed checksum did NOT match", "computed checksums did NOT match")),
             ):
                 if count:
                     self._complain(f"WARNING: {count} {words[count != 1]}")
-            if tally.ignores_missing and not (tally.ok or tally.unknown):
+            if tally.ignores_missing and not (tally.counts["ok"] or tally.counts["unknown"]):
                 self._complain(f"{label}: no file was verified")
         names = ("ok", "failed", "unreadable", "missing", "unknown", "bad_lines")
-        self._summarise("check", {name: getattr(tally, name) for name in names})
+        self._summarise("check", {name: tally.counts[name] for name in names})
 
     @contextmanager
     def _open(self, name: bytes) -> Iterator[Stream]:

@@ -15,7 +15,7 @@ import errno
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, islice
 from stat import S_ISREG
@@ -62,46 +62,34 @@ class Checked(NamedTuple):
 @dataclass(slots=True)
 class CheckTally:
     """
-    Counts of the results for a manifest's lines.
+    Counts of the results for a manifest's lines: of each verdict, ``missing`` and ``bad_lines``.
 
     Args:
-        ignores_missing: don't count files that do not exist.
+        ignores_missing: files that do not exist are missing, not unreadable.
     """
 
     ignores_missing: bool = False
-    ok: int = 0
-    failed: int = 0
-    unreadable: int = 0
-    missing: int = 0
-    unknown: int = 0
-    bad_lines: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, event: Checked | BadLine) -> bool:
         """Count a line; return False if it must be ignored."""
         if isinstance(event, BadLine):
-            self.bad_lines += 1
-        elif event.is_missing and self.ignores_missing:
-            self.missing += 1
-            return False
-        elif event.verdict is LineVerdict.OK:
-            self.ok += 1
-        elif event.verdict is LineVerdict.FAILED:
-            self.failed += 1
-        elif event.verdict is LineVerdict.UNKNOWN:
-            self.unknown += 1
-            return False
+            name = "bad_lines"
         else:
-            self.unreadable += 1
-        return True
+            name = "missing" if event.is_missing and self.ignores_missing else event.verdict.value
+        self.counts[name] += 1
+        return name not in ("missing", "unknown")
 
     @property
     def has_entries(self) -> bool:
         """Return whether any line was a valid entry."""
-        return bool(self.ok or self.failed or self.unreadable or self.missing or self.unknown)
+        return self.counts.total() > self.counts["bad_lines"]
 
     def is_good(self, *, is_strict: bool) -> bool:
         """Return whether something was verified without failures; if strict, bad lines are failures."""
-        return bool(self.ok or self.unknown) and not (self.failed or self.unreadable or (is_strict and self.bad_lines))
+        counts = self.counts
+        has_failed = counts["failed"] or counts["unreadable"] or (is_strict and counts["bad_lines"])
+        return bool(counts["ok"] or counts["unknown"]) and not has_failed
 
 
 def resolve(manifest: Manifest, name: bytes, path: bytes) -> bytes:
