@@ -22,10 +22,8 @@ from integrity.hashing.stored_digests import Algorithm
 from integrity.lists.entries import BadLine, Digests, Form
 from integrity.lists.entries import ManifestEntry as Line
 from integrity.lists.forms import find_payload
-from integrity.lists.reader import Manifest
+from integrity.lists.reader import Manifest, read_to_entry
 from integrity.lists.unnamed import ListAlgorithms
-
-_BAD_AT_MOST = 100_000  # a file that begins with so many unusable lines is no manifest
 
 _SAMPLED_PATH_BYTES = 8192  # hundreds of lines are kept, and longer names show nothing that these do not
 
@@ -87,14 +85,10 @@ class ManifestCopy(BaseCopy):
 
     def __enter__(self) -> Self:
         """Read up to the first entry; see ``Copy``."""
-        bad = 0
-        for line in self._read():
-            if isinstance(line, Line):
-                return self
-            bad += 1
-            if bad == _BAD_AT_MOST:
-                break
-        said = f"no line of it can be used ({bad:,} were looked at)" if bad else "holds no digests"
+        first = read_to_entry(self._read())
+        if first and isinstance(first[-1], Line):
+            return self
+        said = f"no line of it can be used ({len(first):,} were looked at)" if first else "holds no digests"
         raise CopyUnreachable(f"{self.shown}: {said}; is it a manifest?")
 
     def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:

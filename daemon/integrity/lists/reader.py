@@ -16,6 +16,7 @@ import codecs
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Protocol
 
 from integrity.hashing.algorithms import CRC32, UNNAMED
@@ -43,6 +44,7 @@ HEAD_BYTES = 1 << 16
 """Enough to recognize a form."""
 
 _CHUNK_BYTES = 1 << 16
+_BAD_AT_MOST = 100_000
 
 
 class Stream(Protocol):
@@ -219,6 +221,16 @@ class Manifest:
             return partial(read_bagit, algorithm=self._bagit, wanted=wanted)
         gnu = GnuReader(self.algorithms)
         return lambda line: IGNORED if line.startswith(_COMMENTS) else gnu.read(line) or read_bsd(line, wanted)
+
+
+def read_to_entry(lines: Iterator[ManifestEntry | BadLine]) -> list[ManifestEntry | BadLine]:
+    """Read up to the first entry; none in 100,000 lines: it is no manifest, and reading on would fill the memory."""
+    first: list[ManifestEntry | BadLine] = []
+    for line in islice(lines, _BAD_AT_MOST):
+        first.append(line)
+        if isinstance(line, ManifestEntry):
+            break
+    return first
 
 
 def _recognise(head: bytes, name: bytes, *, is_bagit: bool) -> Form:

@@ -15,11 +15,9 @@ from integrity.errors import ConfigError, Unreadable, show_path
 from integrity.hashing.stored_digests import Algorithm
 from integrity.lists.entries import BadLine, Form, ManifestEntry
 from integrity.lists.forms import find_bagit_algorithm
-from integrity.lists.reader import Manifest
+from integrity.lists.reader import Manifest, read_to_entry
 
 STDIN = b"-"
-_BAD_AT_MOST = 100_000
-"""Bad lines read before the first entry: beyond that it is no manifest, and reading on would fill the memory."""
 
 
 _TITLES = {
@@ -100,14 +98,11 @@ def _start(stream: BinaryIO, path: bytes, form: Form | None, wanted: Sequence[Al
             f" with: {program.command('sum -c')}"
         )
     lines = _read(manifest, shown)
-    bad: list[ManifestEntry | BadLine] = []
-    for line in lines:
-        if isinstance(line, ManifestEntry):
-            return ManifestSource(path, manifest.form, chain(bad, (line,), lines), manifest)
-        bad.append(line)
-        if len(bad) == _BAD_AT_MOST:
-            break
-    raise ConfigError(f"{shown}: {_describe_useless(len(bad), manifest.form, wanted)}")
+    first = read_to_entry(lines)
+    if first and isinstance(first[-1], ManifestEntry):
+        return ManifestSource(path, manifest.form, chain(first, lines), manifest)
+    bad = len(first)
+    raise ConfigError(f"{shown}: {_describe_useless(bad, manifest.form, wanted)}")
 
 
 def _describe_useless(bad: int, form: Form, wanted: Sequence[Algorithm]) -> str:
