@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -130,15 +131,7 @@ def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCo
         )
     if counts.without_digest:
         output.warn(f"{count(counts.without_digest, 'very sparse file')} left out: no MD5 of the whole is recorded")
-    fields = {
-        "files": counts.files,
-        "in_question": counts.in_question,
-        "without_digest": counts.without_digest,
-        "not_payload": counts.not_payload,
-        "escaped": counts.escaped,
-        "output": [path_fields("path", place) for place in places],
-    }
-    output.give("catalog_export", fields)
+    output.give("catalog_export", {**asdict(counts), "output": [path_fields("path", place) for place in places]})
     return ExitCode.INCOMPLETE if counts.without_digest else ExitCode.OK
 
 

@@ -74,15 +74,15 @@ class ExportCounts:
         files: written.
         in_question: part of ``files`` with an open finding on their content; their baselines are written.
         without_digest: left out because they have no digest of the whole file: very sparse files.
-        escaped: part of ``files`` with a percent sign that had to be escaped in BagIt's manifest.
         not_payload: left out of BagIt's manifest because they are outside of ``data/``.
+        escaped: part of ``files`` with a percent sign that had to be escaped in BagIt's manifest.
     """
 
     files: int = 0
     in_question: int = 0
     without_digest: int = 0
-    escaped: int = 0
     not_payload: int = 0
+    escaped: int = 0
 
 
 def plan_export(
