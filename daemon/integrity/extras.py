@@ -28,7 +28,7 @@ _WEB = (
     "prometheus_client",
     "markdown_it",
 )
-_HUB = ("alembic", "psycopg", "procrastinate", "sqlalchemy", "zstandard")
+_HUB = ("alembic", "psycopg", "sqlalchemy", "zstandard")
 _PREFIX = "file://"
 
 

@@ -17,7 +17,6 @@ from support.cli import Box, make_command
 
 HEAVY = (
     "psycopg",
-    "procrastinate",
     "zstandard",
     "sqlalchemy",
     "apsw",

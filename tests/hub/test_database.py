@@ -18,6 +18,7 @@ from integrity.hub.database import HubDatabase, read_revision
 from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.grants import Grants, load_grants
 from integrity.hub.migrate import _configure, migrate
+from integrity.hub.shards.schema import shard, shard_worker
 from support.postgres import PostgresServer
 
 
@@ -185,6 +186,33 @@ def test_boxes_of_an_older_version_stay_in_what_they_are_in(empty_url: str) -> N
         "former": Grants(trees=tree),
         "none": Grants(),
     } == granted
+
+
+def test_shared_trees_of_an_older_version_go_on(postgres: PostgresServer) -> None:
+    """A tree that was not surveyed has a shard for its survey; workers get new numbers; the former queue is gone."""
+    url = postgres.create_database()
+    database = open_empty(url)
+    with database.transaction() as c:
+        upgrade(_configure(c), "0010")
+        c.exec_driver_sql(
+            "CREATE TYPE procrastinate_status AS ENUM ('todo'); CREATE TABLE procrastinate_jobs (id bigint);"
+            "CREATE FUNCTION procrastinate_fetch(a procrastinate_status) RETURNS int LANGUAGE sql AS 'SELECT 1'"
+        )
+        c.exec_driver_sql(
+            "INSERT INTO box (name, token_hash, created_at, last_number, last_chain) VALUES ('nas', 'x', 1, 0, 'x');"
+            "INSERT INTO shared_tree (name, created_at, inode, settings, verify_every_s) VALUES ('t', 7, 1, '{}', 1);"
+            "INSERT INTO shard_worker (id, tree_id, box_id, began_at, seen_at, done_bytes) VALUES (5, 1, 1, 1, 77, 0)"
+        )
+    assert "0010" == migrate(database)
+    with database.transaction() as c:
+        values = {"tree_id": 1, "box_id": 1, "began_at": 9, "seen_at": 9, "done_bytes": 0}
+        (number,) = c.execute(sa.insert(shard_worker).values(values)).inserted_primary_key or [0]
+        rows = c.execute(sa.select(shard.c.created_at, shard.c.due_at, shard.c.worker_id)).all()
+        left = c.exec_driver_sql("SELECT count(*) FROM pg_class WHERE relname LIKE 'procrastinate%%'").scalar()
+    database.close()
+
+    assert ([(7, 7, None)], 0) == (rows, left)
+    assert number > 5
 
 
 def test_reader_sees_one_moment(hub_database: HubDatabase) -> None:

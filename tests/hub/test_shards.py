@@ -25,8 +25,7 @@ from integrity.hub.grants import Grants, add_grants, remove_grants
 from integrity.hub.schema import box
 from integrity.hub.shards import workers
 from integrity.hub.shards.promise import find_promises
-from integrity.hub.shards.queue import ShardJob
-from integrity.hub.shards.schema import shard, shard_folder, shared_tree
+from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards.service import HeldJob, ShardHub
 from integrity.hub.shards.store import ShardStore, UploadRefused
 from integrity.hub.shards.tree_changes import forget_tree, release_folder, rename_tree
@@ -64,23 +63,14 @@ class Hub:
         self.advance(LIMITS.lease_s)  # from now on it believes that silent workers are gone
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, for the queue as well, whose clock is the database's."""
+        """Let time pass."""
         self.clock.now += seconds
-        with self.database.transaction() as c:
-            c.execute(
-                sa.text("UPDATE procrastinate_jobs SET scheduled_at = now() WHERE scheduled_at <= to_timestamp(:now)"),
-                {"now": self.clock.now},
-            )
 
     def silence(self, who: tuple[int, int], seconds: float) -> None:
         """Let a worker not be heard of for so long."""
         with self.database.transaction() as c:
-            c.execute(
-                sa.text(
-                    "UPDATE procrastinate_workers SET last_heartbeat = now() - make_interval(secs => :s) WHERE id = :w"
-                ),
-                {"s": seconds, "w": who[1]},
-            )
+            seen_at = int(self.clock() - seconds)
+            c.execute(sa.update(shard_worker).where(shard_worker.c.id == who[1]).values(seen_at=seen_at))
 
     def join(self, number: int = 0, offer: TreeOffer = OFFER) -> tuple[int, int]:
         """Let a worker of a box come; return the box and the worker."""
@@ -90,7 +80,6 @@ class Hub:
 
     def take(self, who: tuple[int, int]) -> ShardTask | None:
         """Let a worker ask for work."""
-        self.advance(0)
         answer = self.shards.take(who[0], {"worker": who[1]})["task"]
         task = read_message(ShardTask, answer) if isinstance(answer, dict) else None
         self.job = self.job if task is None else task.job
@@ -231,7 +220,7 @@ def test_box_works_on_no_tree_that_it_was_not_granted(hub: Hub) -> None:
 
 
 def test_forgotten_tree_is_gone_with_all_that_hangs_on_it(hub: Hub) -> None:
-    """Its shards, jobs, workers and open findings."""
+    """Its shards, workers and open findings."""
     who, task = hub.begin()
     hub.finish(who, task, hub.result(task), _finding("a/photo.jpg"))
     assert 1 == len(open_findings(hub))
@@ -239,9 +228,6 @@ def test_forgotten_tree_is_gone_with_all_that_hangs_on_it(hub: Hub) -> None:
         forget_tree(c, "archive", 1)
 
     assert ([], []) == (hub.rows(), open_findings(hub))
-    with hub.database.read() as c:
-        query = "SELECT count(*) FROM procrastinate_jobs WHERE queue_name LIKE 'shards:%'"
-        assert 0 == c.execute(sa.text(query)).scalar_one()
     with pytest.raises(ShardRefused, match="does not know this worker"):
         hub.take(who)
 
@@ -364,10 +350,10 @@ def test_shard_that_is_due_first_is_given_out_first(hub: Hub) -> None:
     hub.survey(who)
     order = [task.shard for task in reversed([hub.take(hub.join()) for _ in range(4)]) if task is not None]
     with hub.database.transaction() as c:
-        c.execute(sa.text("UPDATE procrastinate_jobs SET worker_id = :w WHERE status = 'doing'"), {"w": who[1]})
+        c.execute(sa.update(shard).values(worker_id=who[1]))
     for shard_id in order:
-        (row,) = [row for row in hub.rows() if row.id == shard_id]
-        hub.shards.release(HeldJob(*who, int(str(row.job_id))), "in turn")
+        assert shard_id is not None
+        hub.shards.release(HeldJob(*who, shard_id), "in turn")
         hub.advance(1)
     hub.advance(400)
 
@@ -599,13 +585,11 @@ def test_worker_stores_no_more_than_its_shard_can_have(hub: Hub) -> None:
 def test_shard_that_was_read_bounds_what_is_sent_for_it(hub: Hub) -> None:
     """By its files and bytes, as the limits of shards and its last catalog say."""
     who, task = hub.begin()
-    job = ShardJob(task.job, task.shard)
-    with hub.database.read() as c:
-        assert MOST_PACKED_BYTES == find_most_packed(c, job, LIMITS)
+    assert {MOST_PACKED_BYTES} == {find_most_packed(row, LIMITS) for row in hub.rows()}
     hub.finish(who, task, hub.result(task))
 
-    with hub.database.read() as c:
-        assert (64 << 20) + 10 * (8 << 10) == find_most_packed(c, job, LIMITS)
+    (read,) = [row for row in hub.rows() if row.id == task.shard]
+    assert (64 << 20) + 10 * (8 << 10) == find_most_packed(read, LIMITS)
 
 
 def test_catalog_that_was_replaced_twice_is_removed_at_once(hub: Hub) -> None:
@@ -667,7 +651,6 @@ def test_new_folders_belong_to_the_shard_around_them(hub: Hub) -> None:
 
 def test_shard_that_a_command_wants_waits_for_it(hub: Hub) -> None:
     """A worker that has the shard hears of it; when it brings the shard back, no other worker gets it first."""
-    hub.clock.now = time.time()  # that of the queue
     one, two, command = hub.join(0), hub.join(1), hub.join(1)
     hub.survey(one)
     task = hub.take_until(one, hub.find_shard(b"b"))
@@ -860,8 +843,8 @@ def test_many_missing_files_are_one_finding_and_one_mail(hub: Hub) -> None:
 def _add_huge_tree(c: sa.Connection, tree_id: int) -> None:
     """Give a tree the shards of 10^9 files: 10,000 with 100 folders each, in a folder of the shard that has the top."""
     shards = (
-        "INSERT INTO shard (tree_id, job_id, version, created_at, is_complete, due_at, file_count, byte_count,"
-        " apart_bytes, read_bytes, read_ms) SELECT :tree, 0, 1, 0, 1, 2000000000 + n, 100000, 0, 0, 0, 0"
+        "INSERT INTO shard (tree_id, version, created_at, is_complete, due_at, file_count, byte_count,"
+        " apart_bytes, read_bytes, read_ms) SELECT :tree, 1, 0, 1, 2000000000 + n, 100000, 0, 0, 0, 0"
         " FROM generate_series(1, 10000) n"
     )
     folders = (

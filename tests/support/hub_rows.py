@@ -268,7 +268,6 @@ class HubRows:
         is_read = oldest_ago_s is not None
         values: dict[str, Any] = {
             "tree_id": tree_id,
-            "job_id": 0,
             "version": int(is_read),
             "digest": "0" * 64 if is_read else None,
             "created_at": self.now - DAY_S,
@@ -289,9 +288,10 @@ class HubRows:
 
     def add_worker(self, number: int, tree_id: int, box_id: int, shard_id: int | None, *, seen_ago_s: int = 20) -> None:
         """Add a worker of a tree that called so long ago."""
-        values = {"id": number, "tree_id": tree_id, "box_id": box_id, "shard_id": shard_id, "done_bytes": 7 << 30}
+        values = {"id": number, "tree_id": tree_id, "box_id": box_id, "done_bytes": 7 << 30}
         times = {"began_at": self.now - DAY_S, "seen_at": self.now - seen_ago_s}
         self.c.execute(sa.insert(shard_worker).values(**values, **times))
+        self.c.execute(sa.update(shard).where(shard.c.id == shard_id).values(worker_id=number))
 
     def _insert(self, table: sa.Table, **values: Any) -> int:
         key = self.c.execute(sa.insert(table).values(**values)).inserted_primary_key

@@ -186,8 +186,8 @@ class ShardRig:
     def find_busy(self) -> set[int]:
         """Return the shards that workers have now."""
         with self.database.read() as c:
-            query = sa.text("SELECT args FROM procrastinate_jobs WHERE status = 'doing' AND args ? 'shard'")
-            return {int(row.args["shard"]) for row in c.execute(query)}
+            held = sa.select(shard.c.id).join(shared_tree).where(shard.c.worker_id.is_not(None))
+            return set(c.execute(held.where(shared_tree.c.surveyed_at.is_not(None))).scalars())
 
     def find_shard(self, folder: bytes) -> int:
         """Return the shard of a folder."""

@@ -18,7 +18,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
-from integrity.hub.due_votes import find_waiting_sets
 from integrity.hub.findings import HubFinding
 from integrity.hub.kinds import HUB_KINDS
 from integrity.reporting.digest_tree import FROZEN, ReportedFile
@@ -541,7 +540,8 @@ class Replicas(RuleBasedStateMachine):
         found = {(one.kind.value, one.box_name, one.path): one for one in self._rows.vote(self._now)}
         limits = {kind.value: entry.listed_at_most for kind, entry in HUB_KINDS.items()}
         assert vote_by_hand(self._members, limits) == {_to_model(one) for one in found.values()}
-        assert is_open_until_next_report(self._members) == bool(find_waiting_sets(self._c))
+        is_waiting = self._c.execute(sa.select(schema.replica_set.c.is_waiting)).scalar()
+        assert is_open_until_next_report(self._members) == bool(is_waiting)
         newest = max((one.id for one in self._found.values()), default=0)
         for key, one in found.items():
             before = self._found.get(key)

@@ -1,5 +1,5 @@
 """
-Check the database of a hub: whether what it has can be what the boxes reported, and whether its jobs are done.
+Check the database of a hub: whether what it has can be what the boxes reported, and whether votes are late.
 
 Digests are computed again from the rows, in the order of folders, so memory does not grow with the number of files.
 """
@@ -20,12 +20,10 @@ from integrity.hub.database import HubDatabase, read_revision
 from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.schema import box, file, file_part, folder, member, member_folder
 from integrity.hub.trees import NO_FOLDERS, find_children
-from integrity.hub.work import QUEUE
 from integrity.reporting.digest_tree import ReportedFile, digest_files
 
 _AT_ONCE = 1000
 _LATE_S = 3600
-_DEAD_S = 120
 _SHOWN = 5
 _FILE = tuple(file.c[name] for name in ReportedFile._fields)
 
@@ -59,8 +57,6 @@ def check_hub(database: HubDatabase, now: int, *, progress: Callable[[int], None
         if problems:
             return CheckedHub(0, 0, 0, problems)
         problems += [*_check_references(c), *_check_boxes(c), *_check_votes(c, now)]
-        if database.is_postgres:
-            problems += _check_jobs(c, now)
         trees = _TreeCheck(c, progress)
         for row in c.execute(sa.select(member.c.id, member.c.settled_tree, member.c.path, box.c.name).join(box)).all():
             problems += trees.check(row)
@@ -121,26 +117,6 @@ def _check_votes(c: sa.Connection, now: int) -> Iterator[HubProblem]:
             f"Replica set {name}: reported {(now - changed_at) // 60:,} min ago and not compared since. Does the"
             " hub run? See its log: journalctl -u integrity-hub"
         )
-
-
-def _check_jobs(c: sa.Connection, now: int) -> Iterator[HubProblem]:
-    """Check Procrastinate's tables: jobs of dead workers, jobs that nobody takes, jobs that failed."""
-    columns = ("queue_name", "task_name", "status", "worker_id")
-    jobs = sa.table("procrastinate_jobs", *map(sa.column, columns))
-    workers = sa.table("procrastinate_workers", sa.column("id"), sa.column("last_heartbeat"))
-    mine = jobs.c.queue_name == QUEUE
-    status = sa.cast(jobs.c.status, sa.Text)
-    alive = sa.exists().where(
-        workers.c.id == jobs.c.worker_id, sa.extract("epoch", workers.c.last_heartbeat) > now - _DEAD_S
-    )
-    kinds = {
-        "stuck: the process that ran them died": (status == "doing") & ~alive,
-        "failed: see the log of the hub (journalctl -u integrity-hub)": status == "failed",
-    }
-    for what, where in kinds.items():
-        query = sa.select(jobs.c.task_name, sa.func.count()).where(mine, where).group_by(jobs.c.task_name)
-        for name, count in c.execute(query.order_by(jobs.c.task_name)):
-            yield HubProblem(f"{count:,} jobs of kind {name} {what}.")
 
 
 class _TreeCheck:

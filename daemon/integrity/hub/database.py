@@ -6,7 +6,7 @@ The only module that knows the differences between PostgreSQL and SQLite, with `
 D1  What a transaction wrote is on the disk when its block ends: a box deletes its messages once the hub confirmed them.
 D2  Any number of threads may use one ``HubDatabase``; each transaction has a connection of its own.
 D3  Whatever the database can't do now, a full or failing disk included, leaves a transaction as HubDatabaseAway, also
-    where the driver or Procrastinate works on its connection. Other errors of the database are bugs.
+    where the driver works on its connection. Other errors of the database are bugs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from procrastinate.exceptions import ConnectorException
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import NullPool
 
@@ -137,7 +136,7 @@ class HubDatabase:
             yield
         except sa.exc.TimeoutError as error:
             raise HubDatabaseAway(f"{self.place}: all connections are in use; try again") from error
-        except (sa.exc.DBAPIError, sqlite3.Error, psycopg.Error, ConnectorException) as error:
+        except (sa.exc.DBAPIError, sqlite3.Error, psycopg.Error) as error:
             cause = _find_cause(error)
             is_cut_off = isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated
             if not is_cut_off and not _may_pass(cause, writes=writes):

@@ -13,6 +13,9 @@ import sqlalchemy as sa
 
 from integrity.hub.schema import replica_set
 
+_WAITING_S = 600
+"""A vote that left files open, until a box reports again, is repeated so often."""
+
 
 def mark_changed(c: sa.Connection, set_ids: Iterable[int], now: int) -> None:
     """Note that something changed that votes of these sets depend on, in the transaction that changes it."""
@@ -32,7 +35,9 @@ def find_changed_sets(c: sa.Connection) -> list[int]:
     return list(c.execute(query.order_by(replica_set.c.id)).scalars())
 
 
-def find_waiting_sets(c: sa.Connection) -> list[int]:
-    """Return the sets whose last vote left files open until a box reports again."""
-    query = sa.select(replica_set.c.id).where(replica_set.c.is_waiting == 1)
-    return list(c.execute(query.order_by(replica_set.c.id)).scalars())
+def find_due_sets(c: sa.Connection, now: int) -> list[int]:
+    """Return the sets to vote on: changed ones, and now and then those with files left open; oldest votes first."""
+    is_waiting = sa.and_(replica_set.c.is_waiting == 1, replica_set.c.voted_at <= now - _WAITING_S)
+    is_changed = replica_set.c.changes != replica_set.c.voted_changes
+    query = sa.select(replica_set.c.id).where(sa.or_(is_changed, is_waiting))
+    return list(c.execute(query.order_by(sa.func.coalesce(replica_set.c.voted_at, 0), replica_set.c.id)).scalars())

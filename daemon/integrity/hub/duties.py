@@ -12,10 +12,7 @@ from integrity.hub.box_checks import BoxLimits, check_boxes
 from integrity.hub.database import HubDatabase
 from integrity.hub.forgetting import forget_unused
 from integrity.hub.retention import retain
-from integrity.hub.work import HubDuty
-
-_EVERY_MINUTE = "* * * * *"
-_DAILY = "47 3 * * *"
+from integrity.hub.work import DAY_S, MINUTE_S, HubDuty
 
 
 def make_duties(config: Config, *, limits: BoxLimits, page_url: str) -> list[HubDuty]:
@@ -31,9 +28,9 @@ def make_duties(config: Config, *, limits: BoxLimits, page_url: str) -> list[Hub
     channels = make_channels(config, hostname=host)
     send = partial(send_alerts, channels=channels, settings=config.alerts, hostname=host, page_url=page_url)
     return [
-        HubDuty("check_boxes", _EVERY_MINUTE, partial(_check_boxes, limits=limits), unless="boxes were not checked"),
-        HubDuty("send_alerts", _EVERY_MINUTE, send, is_after_votes=True, unless="alerts were not sent"),
-        HubDuty("retain", _DAILY, _retain, unless="old rows were not deleted"),
+        HubDuty("check_boxes", MINUTE_S, partial(_check_boxes, limits=limits), unless="boxes were not checked"),
+        HubDuty("send_alerts", MINUTE_S, send, is_after_votes=True, unless="alerts were not sent"),
+        HubDuty("retain", DAY_S, _retain, unless="old rows were not deleted"),
     ]
 
 

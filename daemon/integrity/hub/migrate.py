@@ -2,7 +2,7 @@
 Create the tables of the hub, or bring those of an older version up to date.
 
 The only module of the hub that imports Alembic. All steps run in one transaction: a failing step leaves the database
-unchanged. On PostgreSQL, Procrastinate's tables belong to it; with SQLite its jobs live in memory (``work.py``).
+unchanged.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from alembic.util import CommandError
 
 from integrity.errors import HubDatabaseError
 from integrity.hub import schema
-from integrity.hub.database import HubDatabase, driver_connection, read_revision
+from integrity.hub.database import HubDatabase, read_revision
 from integrity.hub.shards import schema as shards_schema  # noqa: F401 - adds its tables to the metadata
-
-_QUEUE_TABLE = "procrastinate_jobs"
 
 
 def migrate(database: HubDatabase) -> str | None:
@@ -48,8 +46,6 @@ def migrate(database: HubDatabase) -> str | None:
                 f"{database.place}: the migration to schema {schema.SCHEMA_REVISION} failed and was undone: {error};"
                 " use the older version until this is solved"
             ) from error
-        if database.is_postgres and not sa.inspect(c).has_table(_QUEUE_TABLE):
-            _create_queue(c)
     return before
 
 
@@ -61,10 +57,3 @@ def _configure(c: sa.Connection) -> Config:
     config.set_main_option("path_separator", "newline")
     config.attributes["connection"] = c
     return config
-
-
-def _create_queue(c: sa.Connection) -> None:
-    """Create Procrastinate's tables. Its package has them in one file of many statements."""
-    script = resources.files("procrastinate.sql").joinpath("schema.sql").read_text("utf-8")
-    with driver_connection(c).cursor() as cursor:
-        cursor.execute(script, prepare=False)

@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0010"
+SCHEMA_REVISION = "0011"
 """The newest migration: the revision that this program reads and writes."""
 
 metadata = sa.MetaData()

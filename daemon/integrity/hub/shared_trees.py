@@ -39,7 +39,11 @@ class ShardView(NamedTuple):
 
 
 class TreeWorker(NamedTuple):
-    """A worker of a tree; see the columns of ``shards.schema.shard_worker``. ``box_name``: where it runs."""
+    """
+    A worker of a tree; see the columns of ``shards.schema.shard_worker``.
+
+    ``box_name``: where it runs; ``shard_id``: the shard that it holds; None: none, or the survey.
+    """
 
     id: int
     box_name: str
@@ -52,21 +56,27 @@ class TreeWorker(NamedTuple):
 def page_shards(c: sa.Connection, tree_id: int, *, after: int, limit: int) -> list[ShardView]:
     """Return shards of a tree in the order of their numbers: those with a larger number than ``after``."""
     columns = [shard.c[name] for name in ShardView._fields if name not in ("worker", "folders")]
-    query = sa.select(*columns).where(shard.c.tree_id == tree_id, shard.c.id > after).order_by(shard.c.id).limit(limit)
-    rows = c.execute(query).all()
-    ids = [row.id for row in rows]
-    folders = _find_folders(c, ids)
-    workers = {one.shard_id: one.box_name for one in find_workers(c, tree_id)}
-    return [ShardView(*(*row, workers.get(row.id), folders[row.id])) for row in rows]
+    holder = shard_worker.c.id == shard.c.worker_id
+    query = sa.select(*columns, schema.box.c.name).select_from(
+        shard.outerjoin(shard_worker, holder).outerjoin(schema.box, schema.box.c.id == shard_worker.c.box_id)
+    )
+    is_cut = sa.exists().where(shared_tree.c.id == tree_id, shared_tree.c.surveyed_at.is_not(None))
+    page = query.where(shard.c.tree_id == tree_id, shard.c.id > after, is_cut).order_by(shard.c.id).limit(limit)
+    rows = c.execute(page).all()
+    folders = _find_folders(c, [row.id for row in rows])
+    return [ShardView(*(*row, folders[row.id])) for row in rows]  # type: ignore[call-arg]
 
 
 def find_workers(c: sa.Connection, tree_id: int) -> list[TreeWorker]:
     """Return the workers of a tree, those that called last first; also those whose lease is over."""
-    names = {"box_name": schema.box.c.name}
+    is_cut = shared_tree.c.surveyed_at.is_not(None)
+    names = {"box_name": schema.box.c.name, "shard_id": sa.case((is_cut, shard.c.id))}
     columns = [names[name].label(name) if name in names else shard_worker.c[name] for name in TreeWorker._fields]
     query = (
         sa.select(*columns)
         .join(schema.box, schema.box.c.id == shard_worker.c.box_id)
+        .join(shared_tree, shared_tree.c.id == shard_worker.c.tree_id)
+        .outerjoin(shard, shard.c.worker_id == shard_worker.c.id)
         .where(shard_worker.c.tree_id == tree_id)
         .order_by(shard_worker.c.seen_at.desc(), shard_worker.c.id)
         .limit(_WORKERS_SHOWN)

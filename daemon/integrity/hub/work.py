@@ -1,18 +1,13 @@
 """
-The jobs of the hub: votes, and what is due every minute or day. Queue, locks, retries and leases are Procrastinate's.
+The jobs of the hub: votes that are due, and duties: what is done every minute or day.
 
-On PostgreSQL jobs are rows of the same database, so a vote is queued in the transaction that makes it necessary, and
-survives everything. With SQLite they live in memory, and each start of the hub queues the votes that are missing.
-
-W1  At most one vote of a set runs, and at most one waits, whatever is queued.
-W2  A change that a vote depends on is noted in the transaction that makes it (``due_votes.py``), and each set with a
-    change that its last vote did not see gets another one within two minutes, whatever became of its job. Failed jobs
-    are not retried as such: one that waits already has the same lock.
-W3  What takes the jobs of dead processes back has no lock. If it died itself, its own lock would keep it from ever
-    running again, and the jobs that it is there for with it.
-W4  A database that does not answer is no failure of a job: what was to be done is done at the next occasion.
-W5  The worker is started again whatever ended it. What does not work is noted in ``parts``: a worker that does not run,
-    and jobs that fail or hang.
+W1  At most one vote of a set runs at a time in a process. Two processes that vote on one set harm nobody: what the
+    earlier one saw never replaces what the later one did (``votes.py``).
+W2  Nothing is queued. A change that a vote depends on is noted in the transaction that makes it (``due_votes.py``), and
+    that row says that a vote is due, whatever became of this process. A vote that failed is tried again after a minute,
+    or at the next change.
+W3  A database that does not answer is no failure of a job: what was to be done is done at the next occasion.
+W4  Whatever fails, jobs go on. What does not work is noted in ``parts``: jobs that fail or hang, or can't be found.
 """
 
 from __future__ import annotations
@@ -22,89 +17,74 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
-import procrastinate
-import psycopg
 import sqlalchemy as sa
-from procrastinate import exceptions
-from procrastinate.jobs import Status
-from procrastinate.manager import JobManager
-from procrastinate.sync_psycopg_connector import SyncPsycopgConnector
-from procrastinate.testing import InMemoryConnector
 
 from integrity.errors import AppError, HubDatabaseAway
 from integrity.hub import due_votes
-from integrity.hub.database import HubDatabase, after_commit, driver_connection
+from integrity.hub.database import HubDatabase, after_commit
 from integrity.hub.failing_parts import PartWatch
 
 _log = logging.getLogger(__name__)
-logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has four lines for each job
 
-QUEUE = "hub"
-"""Of all jobs here. Other modules have queues of their own, whose workers are elsewhere."""
-
+MINUTE_S = 60
+DAY_S = 86_400
 _VOTE = "vote"
 _WORKER = "worker"
-_EVERY_MINUTE = "* * * * *"
-_EVERY_TEN_MINUTES = "*/10 * * * *"
-_DAILY = "17 4 * * *"
-_KEPT_HOURS = 14 * 24
 _PATIENCE_S = 150
-"""Jobs run every minute, and missing votes are queued again: what failed once has a second try within this time."""
+"""What failed once has a second try within this time."""
 
 _LATE_S = 900
 """A vote of large sets may keep both threads for minutes."""
 
-_RARE_LATE_S = 2 * 86_400
-"""Of what is due daily."""
-
 _AT_ONCE = 2
-_GRACE_S = 10.0
 _RESTART_S = (1.0, 30.0)
 _POLL_S = 5.0
-_FORGOTTEN_S = 86_400.0
-"""A worker of a shared tree keeps its registration, and so its shard, while the hub is away for longer than 30 s."""
+"""Commands, and other processes of the hub, make votes due without a word."""
 
 
 class HubDuty(NamedTuple):
     """
-    Something that is done again and again.
+    Something that is done again and again, and when the hub starts.
 
     Attributes:
-        name: of the task.
-        cron: when.
+        name: for ``parts``.
+        every_s: how often.
         run: does it; gets the database and the time, seconds UTC.
         is_after_votes: also after each vote.
         unless: what is so while it fails, for people.
     """
 
     name: str
-    cron: str
+    every_s: int
     run: Callable[[HubDatabase, int], object]
     is_after_votes: bool = False
     unless: str = "some of its jobs were not done"
 
-    @property
-    def is_frequent(self) -> bool:
-        """Whether it is done every minute."""
-        return self.cron == _EVERY_MINUTE
+
+class _Job(NamedTuple):
+    """``key``: what no two jobs may have that run at the same time: the name of a duty, or the number of a set."""
+
+    key: str | int
+    run: Callable[[], object]
 
 
 class HubWork:
     """
-    The jobs, and the worker that runs them.
+    The jobs, and the loop that runs them.
 
     Args:
         database: of the hub.
         vote: compares the members of a set; gets the database, its number and the time.
         duties: what is due again and again.
         clock: seconds UTC.
-        monotonic: seconds, for how long something does not work.
+        monotonic: seconds, for what is due, and for how long something does not work.
 
     Attributes:
-        is_running: the worker takes jobs.
-        parts: which jobs do not work (W5).
+        is_running: jobs are found and run.
+        parts: which jobs do not work (W4).
     """
 
     def __init__(
@@ -117,205 +97,122 @@ class HubWork:
     ) -> None:
         self._database = database
         self._vote = vote
-        self._duties = duties
+        self._duties = {duty: monotonic() for duty in duties}  # when each is due
         self._clock = clock
-        self.is_running = False
+        self._monotonic = monotonic
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._manager = JobManager(SyncPsycopgConnector())
-        self.app = procrastinate.App(connector=_make_connector(database))
+        self._woken = asyncio.Event()
+        self._busy: set[str | int] = set()
+        self._failed: dict[int, float] = {}  # sets whose vote failed, or runs, and when they are tried again
+        self.is_running = False
         self.parts = PartWatch(monotonic)
-        self._open_votes: set[int] = set()
-        self._add_parts()
-        self._add_tasks()
-
-    def _add_parts(self) -> None:
         what = "no jobs were run, so boxes were neither compared nor checked, and no alerts were sent"
         self.parts.add(_WORKER, what, patience_s=_PATIENCE_S)
         self.parts.add(_VOTE, "a replica set was not compared", patience_s=_PATIENCE_S)
-        for duty in self._duties:
-            patience_s, late_s = (_PATIENCE_S, _LATE_S) if duty.is_frequent else (_RARE_LATE_S, _RARE_LATE_S)
+        for duty in duties:
+            is_rare = duty.every_s > MINUTE_S
+            patience_s, late_s = (2 * duty.every_s, 2 * duty.every_s) if is_rare else (_PATIENCE_S, _LATE_S)
             self.parts.add(duty.name, duty.unless, patience_s=patience_s, late_s=late_s)
 
     def queue_votes(self, c: sa.Connection, set_ids: Collection[int]) -> None:
-        """Queue votes in the transaction that makes them necessary (W2)."""
+        """Make votes due in the transaction that makes them necessary (W2)."""
         due_votes.mark_changed(c, set_ids, int(self._clock()))
-        for set_id in set_ids:
-            self._queue_vote(c, set_id)
+        after_commit(c, lambda: self._wake(set_ids))
 
-    def _queue_vote(self, c: sa.Connection, set_id: int) -> None:
-        """Queue a vote; one that waits already stays (W1)."""
-        self._defer(c, _VOTE, f"{_VOTE}:{set_id}", {"set_id": set_id})
+    def _wake(self, set_ids: Collection[int]) -> None:
+        for set_id in set_ids:
+            self._failed.pop(set_id, None)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop was closed: the hub ends
+                self._loop.call_soon_threadsafe(self._woken.set)
 
     async def run(self) -> None:
-        """Run the worker until it is cancelled. Whatever else ends it, it is tried again and again (W5)."""
-        self._loop = asyncio.get_running_loop()
+        """Run jobs until it is cancelled. Whatever else happens, it goes on (W4)."""
+        self._loop, self._woken = asyncio.get_running_loop(), asyncio.Event()
+        free = asyncio.Semaphore(_AT_ONCE)
         wait_s = _RESTART_S[0]
-        while True:
-            began_at = self._loop.time()
-            try:
-                async with self.app.open_async():
-                    await asyncio.to_thread(self._queue_at_start)
-                    self.is_running = True
-                    await self.app.run_worker_async(
-                        queues=[QUEUE],
-                        concurrency=_AT_ONCE,
-                        install_signal_handlers=False,
-                        delete_jobs="successful",
-                        shutdown_graceful_timeout=_GRACE_S,
-                        fetch_job_polling_interval=_POLL_S,
-                        stalled_worker_timeout=_FORGOTTEN_S,
-                    )
-            except Exception as error:  # noqa: BLE001 - W5
-                is_known = isinstance(error, exceptions.ProcrastinateException | psycopg.Error | AppError | OSError)
-                self.parts.note_failure(_WORKER, error.__cause__ or error)
-                wait_s = (
-                    _RESTART_S[0] if self._loop.time() - began_at > _RESTART_S[1] else min(2 * wait_s, _RESTART_S[1])
-                )
-                cause, trace = error.__cause__ or error, None if is_known else error
-                _log.warning("worker_stopped: %s; again in %.0f s", cause, wait_s, exc_info=trace)
-                await asyncio.sleep(wait_s)
-            finally:
-                self.is_running = False
+        try:
+            async with asyncio.TaskGroup() as jobs:
+                while True:
+                    await free.acquire()
+                    self._woken.clear()
+                    try:
+                        job = await asyncio.to_thread(self._find_job)
+                    except Exception as error:  # noqa: BLE001 - W4
+                        free.release()
+                        self._note_stopped(error, wait_s)
+                        await asyncio.sleep(wait_s)
+                        wait_s = min(2 * wait_s, _RESTART_S[1])
+                        continue
+                    self.is_running, wait_s = True, _RESTART_S[0]
+                    if job is not None:
+                        self._busy.add(job.key)
+                        jobs.create_task(self._do(job, free))
+                        continue
+                    free.release()
+                    with suppress(TimeoutError):  # wait_for of Python 3.11 may lose a cancellation
+                        async with asyncio.timeout(_POLL_S):
+                            await self._woken.wait()
+        finally:
+            self.is_running = False
 
-    def _add_tasks(self) -> None:
-        self._add(self._run_vote, _VOTE)
-        for duty in self._duties:
-            self._add(_DutyRun(self, duty), duty.name, cron=duty.cron)
-        self._add(self._queue_missing_votes, "queue_missing_votes", cron=_EVERY_MINUTE)
-        self._add(self._queue_waiting_votes, "queue_waiting_votes", cron=_EVERY_TEN_MINUTES)
-        self._add(self._retry_stalled, "retry_stalled", cron=_EVERY_MINUTE, has_lock=False)  # W3
-        self._add(self._forget_old, "forget_old_jobs", cron=_DAILY)
+    def _note_stopped(self, error: Exception, wait_s: float) -> None:
+        self.is_running = False
+        self.parts.note_failure(_WORKER, error.__cause__ or error)
+        trace = None if isinstance(error, AppError) else error
+        _log.warning("worker_stopped: %s; again in %.0f s", error.__cause__ or error, wait_s, exc_info=trace)
 
-    def _add(self, function: Callable[..., Any], name: str, *, cron: str = "", has_lock: bool = True) -> None:
-        queueing_lock = name if cron else None
-        lock = queueing_lock if has_lock else None
-        task = self.app.task(name=name, queue=QUEUE, lock=lock, queueing_lock=queueing_lock)(function)
-        if cron:
-            self.app.periodic(cron=cron)(task)
+    async def _do(self, job: _Job, free: asyncio.Semaphore) -> None:
+        try:
+            await asyncio.to_thread(job.run)
+        except Exception:  # noqa: BLE001 - W4
+            _log.exception("job_failed job=%s", job.key)
+        finally:
+            self._busy.discard(job.key)
+            free.release()
+            self._woken.set()
+
+    def _find_job(self) -> _Job | None:
+        """Return what is due: duties first, then the vote of the set that waits longest."""
+        now = self._monotonic()
+        for duty, due_at in self._duties.items():
+            if due_at <= now and duty.name not in self._busy:
+                self._duties[duty] = now + duty.every_s
+                return _Job(duty.name, partial(self.run_duty, duty))
+        with self._database.read() as c:
+            due = due_votes.find_due_sets(c, int(self._clock()))
+        for set_id in self._failed.keys() - set(due):  # forgotten since
+            self._failed.pop(set_id, None)
+        self.parts.note_success(_WORKER, *(() if self._failed else (_VOTE,)))
+        for set_id in due:
+            if set_id not in self._busy and self._failed.get(set_id, now) <= now:
+                return _Job(set_id, partial(self._run_vote, set_id))
+        return None
 
     def _run_vote(self, set_id: int) -> None:
-        now = int(self._clock())
-        self._open_votes.add(set_id)
+        self._failed[set_id] = self._monotonic() + MINUTE_S
         with self._noting(_VOTE):
-            self._vote(self._database, set_id, now)
-            self._open_votes.discard(set_id)
-            with self._database.transaction() as c:
-                for duty in self._duties:
-                    if duty.is_after_votes:
-                        self._defer(c, duty.name, duty.name, {"timestamp": now})
+            self._vote(self._database, set_id, int(self._clock()))
+            self._failed.pop(set_id, None)
+            self._duties.update({duty: self._monotonic() for duty in self._duties if duty.is_after_votes})
 
     def run_duty(self, duty: HubDuty) -> None:
-        """Do something that is due."""
+        """Do something that is due; if it fails, again in a minute."""
+        next_at = self._duties[duty]
+        self._duties[duty] = min(next_at, self._monotonic() + MINUTE_S)
         with self._noting(duty.name):
             duty.run(self._database, int(self._clock()))
-
-    def _queue_at_start(self) -> None:
-        with self._database.transaction() as c:
-            for set_id in due_votes.find_changed_sets(c):
-                self._queue_vote(c, set_id)
-
-    def _queue_missing_votes(self, timestamp: int) -> None:
-        """Queue the votes that are missing (W2)."""
-        del timestamp
-        self._open_votes.intersection_update(self._queue_found(due_votes.find_changed_sets))
-
-    def _queue_waiting_votes(self, timestamp: int) -> None:
-        """Queue the votes that had to leave files open."""
-        del timestamp
-        self._queue_found(due_votes.find_waiting_sets)
-
-    def _queue_found(self, find: Callable[[sa.Connection], list[int]]) -> list[int]:
-        found: list[int] = []
-        with self._noting(_VOTE), self._database.transaction() as c:
-            found += find(c)
-            for set_id in found:
-                self._queue_vote(c, set_id)
-        return found
-
-    async def _retry_stalled(self, timestamp: int) -> None:
-        """Take jobs back whose worker died. Its lease is the heartbeat that each worker renews."""
-        del timestamp
-        with self._noting(_WORKER):
-            for job in await self.app.job_manager.get_stalled_jobs(queue=QUEUE):
-                _log.warning("job_stalled task=%s: its worker died; it is run again", job.task_name)
-                try:
-                    await self.app.job_manager.retry_job(job)
-                except exceptions.UniqueViolation:  # the same waits already
-                    await self.app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
-
-    async def _forget_old(self, timestamp: int) -> None:
-        """Delete failed jobs after two weeks."""
-        del timestamp
-        await self.app.job_manager.delete_old_jobs(nb_hours=_KEPT_HOURS, queue=QUEUE, include_failed=True)
-
-    def _defer(self, c: sa.Connection, name: str, lock: str, values: dict[str, Any]) -> None:
-        if not self._database.is_postgres:
-            after_commit(c, lambda: self._defer_in_memory(name, lock, values))  # a vote reads beside its writer
-            return
-        options: Any = {"queue": QUEUE, "lock": lock, "queueing_lock": lock, "connection": driver_connection(c)}
-        deferrer = procrastinate.tasks.configure_task(
-            name=name, job_manager=self._manager, task_kwargs=values, **options
-        )
-        # What waits already may begin before this transaction ends, and not see it: then the set stays missing (W2).
-        with suppress(exceptions.AlreadyEnqueued), c.begin_nested():
-            deferrer.defer()
-
-    def _defer_in_memory(self, name: str, lock: str, values: dict[str, int]) -> None:
-        """Queue a job in the loop's thread."""
-
-        async def defer() -> None:
-            with suppress(exceptions.AlreadyEnqueued):
-                await self.app.configure_task(name, queue=QUEUE, lock=lock, queueing_lock=lock).defer_async(**values)
-
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(defer(), self._loop)
+            self._duties[duty] = next_at
+            self.parts.note_success(duty.name)
 
     @contextmanager
     def _noting(self, part: str) -> Iterator[None]:
-        """Note whether a part works, and with it the worker (W5); that the database is away is no failure (W4)."""
+        """Note that a part fails; that the database is away is no failure of its job (W3)."""
         try:
             yield
-        except (HubDatabaseAway, exceptions.ConnectorException) as error:
+        except HubDatabaseAway as error:
             self.parts.note_failure(part, error.__cause__ or error)
             _log.warning("job_postponed part=%s: %s", part, error)
         except BaseException as error:
             self.parts.note_failure(part, error)
             raise
-        else:
-            # A vote that succeeds says nothing of those of other sets that failed.
-            self.parts.note_success(_WORKER, *(() if part == _VOTE and self._open_votes else (part,)))
-
-
-class _DutyRun:
-    """A duty as Procrastinate calls it."""
-
-    def __init__(self, work: HubWork, duty: HubDuty) -> None:
-        self._work = work
-        self._duty = duty
-
-    def __call__(self, timestamp: int) -> None:
-        del timestamp
-        self._work.run_duty(self._duty)
-
-
-class MemoryConnector(InMemoryConnector):
-    """Procrastinate's queue in memory, without what it keeps for the assertions of tests: a hub runs for months."""
-
-    async def generic_execute(self, query: str, suffix: Any, **arguments: Any) -> Any:
-        """Run a query, and forget it."""
-        result = await super().generic_execute(query, suffix, **arguments)
-        self.queries.clear()
-        return result
-
-    async def finish_job_run(self, job_id: int, status: str, delete_job: bool) -> None:
-        """End a job, and forget its history with it."""
-        await super().finish_job_run(job_id, status, delete_job)
-        if delete_job:
-            self.events.pop(job_id, None)
-
-
-def _make_connector(database: HubDatabase) -> Any:
-    if not database.is_postgres:
-        return MemoryConnector()
-    url = database.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return procrastinate.PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=10)

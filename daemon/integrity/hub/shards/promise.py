@@ -116,7 +116,7 @@ def find_promises(c: sa.Connection, lease_s: int, now: int, *where: sa.ColumnEle
 
 
 def _find_promise(c: sa.Connection, tree: sa.Row[tuple[object, ...]], lease_s: int, now: int) -> TreePromise:
-    mine = shard.c.tree_id == tree.id
+    mine = sa.false() if tree.surveyed_at is None else shard.c.tree_id == tree.id
     is_late = sa.func.coalesce(shard.c.oldest_at, now) < now - tree.verify_every_s
     is_future = shard.c.oldest_at > now + _CLOCK_SLACK_S
     is_unread = shard.c.version == 0

@@ -4,8 +4,8 @@ The tables of shared trees. They are created by the hub's migrations with all ot
 S1  Each folder of a tree is in at most one row of ``shard_folder``; a name belongs to the shard with the deepest folder
     above it. ``above_id`` follows from that: it is the shard that the folder would belong to without its row.
 S2  ``shard.version`` counts the catalogs that were stored of a shard. It grows by one with each, in the transaction
-    that names the catalog's file, and only for the worker that holds the shard's job (queue.py).
-S3  Each shard has exactly one job, which is created with it and never ends: it waits for its time, or a worker has it.
+    that names the catalog's file, and only for the worker that holds the shard.
+S3  A tree has a shard from its beginning. Until the tree is surveyed, who holds that one does the survey.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ shard = sa.Table(
     metadata,
     column_id("number of the shard"),
     column_int("tree_id", "its tree", sa.ForeignKey("shared_tree.id")),
-    column_int("job_id", "its job in the queue of the tree (S3)"),
     column_int("version", "number of catalogs that were stored (S2); 0: none yet"),
     column_text("digest", "BLAKE3 of the stored catalog, which is also its file's name; null: none yet", null=True),
     column_text("former_digest", "of the catalog before; null: none", null=True),
@@ -60,8 +59,12 @@ shard = sa.Table(
     column_int("read_bytes", "what the last visit read"),
     column_int("read_ms", "how long that took"),
     column_text("trouble", "why the last worker gave it back; null: it did not", null=True),
+    column_int("worker_id", "the worker that holds it: it has the lease; null: none", null=True),
+    column_int("wanted_until", "a command waits for it: until then no worker gets it", server_default="0"),
 )
 sa.Index("shard_tree", shard.c.tree_id, shard.c.due_at)
+is_held = shard.c.worker_id.is_not(None)
+sa.Index("shard_held", shard.c.worker_id, sqlite_where=is_held, postgresql_where=is_held)
 
 shard_folder = sa.Table(
     "shard_folder",
@@ -91,13 +94,11 @@ sa.Index("shard_finding_path", shard_finding.c.path)
 shard_worker = sa.Table(
     "shard_worker",
     metadata,
-    column_int("id", "number of the worker, given by the queue"),
+    column_id("number of the worker"),
     column_int("tree_id", "the tree that it reads", sa.ForeignKey("shared_tree.id")),
     column_int("box_id", "the box that it runs on", sa.ForeignKey("box.id")),
     column_int("began_at", "when it came"),
     column_int("seen_at", "its last call"),
-    column_int("shard_id", "the shard that it has; null: none, or the survey", null=True),
-    column_int("done_bytes", "what it read of the shard so far"),
-    sa.PrimaryKeyConstraint("id"),
+    column_int("done_bytes", "what it read of its shard so far"),
 )
 sa.Index("shard_worker_tree", shard_worker.c.tree_id)

@@ -19,7 +19,7 @@ from integrity.hub.shards import tree_disks, tree_findings, visits, workers
 from integrity.hub.shards.schema import shard
 from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
-from integrity.hub.work import HubDuty
+from integrity.hub.work import MINUTE_S, HubDuty
 from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, to_path, write_message
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
@@ -41,7 +41,6 @@ _IDLE_S = 30
 _SURVEYING_S = 2
 """Until a tree is cut all its workers wait for one, and then there is work for all."""
 
-_EVERY_MINUTE = "* * * * *"
 _TROUBLE_S = 300
 """A shard that a worker could not work on waits this long, so that one that nobody can is not passed around all day."""
 
@@ -83,7 +82,7 @@ class ShardHub:
     The shared trees of a hub.
 
     Args:
-        database: PostgreSQL: the jobs of shards live in it.
+        database: PostgreSQL: many workers take shards at once.
         store: for catalogs.
         limits: how trees are cut and read.
 
@@ -168,9 +167,9 @@ class ShardHub:
         """
         with self._database.transaction() as c:
             worker = workers.get_worker(c, call.box_id, call.worker)
-            job = workers.get_held(c, worker, call.job)
-            workers.renew(c, worker, done_bytes, self._now())
-        return {"is_wanted": job.is_wanted}
+            held, now = workers.get_held(c, worker, call.job), self._now()
+            workers.renew(c, worker, done_bytes, now)
+        return {"is_wanted": held.wanted_until > now}
 
     def read_catalog(self, box_id: int, worker: int, digest: str, offset: int) -> bytes:
         """
@@ -199,8 +198,8 @@ class ShardHub:
             StoreFull: the disk is full.
         """
         with self._database.read() as c:
-            job = workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
-            most_bytes = workers.find_most_packed(c, job, self._limits)
+            held = workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
+        most_bytes = workers.find_most_packed(held, self._limits)
         self.store.receive(call.job, digest, offset, size, data, most_bytes=most_bytes)
         return {}
 
@@ -229,7 +228,7 @@ class ShardHub:
         now = self._now()
         with self._database.transaction() as c:
             tree_findings.lock(c, worker.tree_id)
-            former = c.execute(sa.select(shard.c.former_digest).where(shard.c.job_id == call.job)).scalar()
+            former = c.execute(sa.select(shard.c.former_digest).where(shard.c.id == call.job)).scalar()
             visits.accept_visit(c, worker, call.job, result, findings, survey, limits=self._limits, now=now)
             tree_findings.follow(c, worker.tree_id, now)
             if result.disk is not None:
@@ -311,7 +310,7 @@ def find_shard_duties(hub: ShardHub | None) -> list[HubDuty]:
     if hub is None:
         return []
     unless = "shared trees were not checked"
-    return [HubDuty("check_shared_trees", _EVERY_MINUTE, lambda *_: hub.check(), unless=unless)]
+    return [HubDuty("check_shared_trees", MINUTE_S, lambda *_: hub.check(), unless=unless)]
 
 
 def is_digest(text: str) -> bool:

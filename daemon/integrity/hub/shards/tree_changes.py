@@ -14,7 +14,6 @@ from integrity.errors import ConfigError
 from integrity.hub.findings import UNRESOLVED, resolve_ids
 from integrity.hub.grants import GrantKind
 from integrity.hub.schema import box_grant, finding
-from integrity.hub.shards.queue import JobsInTransaction
 from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards.tree_disks import forget_disks
 from integrity.hub.shards.workers import ANY_INODE
@@ -37,7 +36,7 @@ def get_tree_id(c: sa.Connection, name: str, *, locks: bool = True) -> int:
 
 def forget_tree(c: sa.Connection, name: str, now: int) -> None:
     """
-    Delete a tree with its shards, workers, jobs and records, and take its name from all boxes; its findings end.
+    Delete a tree with its shards, workers and records, and take its name from all boxes; its findings end.
 
     The catalogs in the store are named by nothing then, and are removed as all such are.
 
@@ -50,7 +49,6 @@ def forget_tree(c: sa.Connection, name: str, now: int) -> None:
     forget_disks(c, tree_id, now)
     shards = sa.select(shard.c.id).where(shard.c.tree_id == tree_id)
     c.execute(sa.delete(shard_finding).where(shard_finding.c.shard_id.in_(shards)))
-    JobsInTransaction(c, tree_id).remove_all()
     for table in (shard_folder, shard, shard_worker):
         c.execute(sa.delete(table).where(table.c.tree_id == tree_id))
     c.execute(sa.delete(shared_tree).where(shared_tree.c.id == tree_id))
@@ -86,6 +84,5 @@ def release_folder(c: sa.Connection, name: str, now: int) -> None:
     tree_id = get_tree_id(c, name)
     c.execute(sa.update(shared_tree).where(shared_tree.c.id == tree_id).values(inode=ANY_INODE, trusted_at=now))
     forget_disks(c, tree_id, now)
-    jobs = JobsInTransaction(c, tree_id)
-    jobs.retry_stalled(0)
+    c.execute(sa.update(shard).where(shard.c.tree_id == tree_id).values(worker_id=None))
     c.execute(sa.delete(shard_worker).where(shard_worker.c.tree_id == tree_id))

@@ -1,9 +1,9 @@
 """
 What a worker brings back: the survey of a tree, and new versions of the catalogs of shards.
 
-V1  A catalog is accepted only from the worker that has the shard's job, and only if it began with the stored version:
+V1  A catalog is accepted only from the worker that holds the shard, and only if it began with the stored version:
     compare and swap. A worker that lost its lease, or one of two that work on the same version, changes nothing.
-V2  The version, what is known of the shard, its findings and its job change in one transaction.
+V2  The version, what is known of the shard, its findings and its lease change in one transaction.
 V3  A worker that did not hear the answer may say the same again.
 """
 
@@ -20,15 +20,16 @@ from integrity.errors import ProtocolError, printable
 from integrity.files.scope import TreeScope, find_parents
 from integrity.hub.reported import LONGEST_INDEXED, write_body
 from integrity.hub.shards.cutting import cut
-from integrity.hub.shards.queue import JobsInTransaction
 from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shared_tree
 from integrity.hub.shards.workers import (
     ShardLimits,
     ShardRefused,
     WorkerRow,
+    add_shard,
     find_folders,
     find_round_s,
     get_held,
+    is_surveyed,
     note_work,
 )
 from integrity.jobs.shards.messages import VisitResult, read_survey_line, to_path
@@ -40,45 +41,29 @@ _MOST_FOLDERS = 5_000_000
 _MOST_SURVEY_BYTES = 512 << 20
 _WINDOW_BYTES = 8 << 20
 _LONGEST_KIND = 100
-_NUMBERS = "version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"
 
 
 def accept_survey(
-    c: sa.Connection, worker: WorkerRow, job_id: int, survey: Sequence[FolderSize], *, limits: ShardLimits, now: int
+    c: sa.Connection, worker: WorkerRow, job: int, survey: Sequence[FolderSize], *, limits: ShardLimits, now: int
 ) -> None:
     """
-    Cut a tree that a worker has surveyed, and queue its shards.
+    Cut a tree that a worker has surveyed.
 
     Raises:
-        ShardRefused: the worker does not have the job.
+        ShardRefused: the worker was not asked to do that.
     """
     surveyed_at = c.execute(
         sa.select(shared_tree.c.surveyed_at).where(shared_tree.c.id == worker.tree_id).with_for_update()
     ).scalar_one()
     if surveyed_at is not None:
         return  # V3
-    if get_held(c, worker, job_id).shard_id is not None:
-        raise ShardRefused("not_yours", "this job is a shard, no survey")
+    first = get_held(c, worker, job).id
+    c.execute(sa.update(shard).where(shard.c.id == first).values(created_at=now, due_at=now, worker_id=None))
     shards = cut(survey, [b""], limits.size)
-    numbers = [_add_shard(c, worker.tree_id, now) for _ in shards]
+    numbers = [first, *(add_shard(c, worker.tree_id, now) for _ in shards[1:])]
     _give_folders(c, worker.tree_id, dict(zip(numbers, shards, strict=True)), {})
     note_work(c, worker, None, "tree_cut", f"{len(shards):,} shards", now)
     c.execute(sa.update(shared_tree).where(shared_tree.c.id == worker.tree_id).values(surveyed_at=now))
-    JobsInTransaction(c, worker.tree_id).end(job_id)
-
-
-def _add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> int:
-    """Add a shard with its job."""
-    numbers = dict.fromkeys(
-        ("version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"), 0
-    )
-    row = {"tree_id": tree_id, "job_id": 0, "created_at": now, "due_at": now, **numbers, **values}
-    made = c.execute(sa.insert(shard).values(row)).inserted_primary_key
-    assert made is not None
-    shard_id = int(made[0])
-    job = JobsInTransaction(c, tree_id).add_shards([shard_id])[shard_id]
-    c.execute(sa.update(shard).where(shard.c.id == shard_id).values(job_id=job))
-    return shard_id
 
 
 def _give_folders(
@@ -121,7 +106,7 @@ def _find_above(owners: Mapping[bytes, int | None], path: bytes) -> int | None:
 def accept_visit(
     c: sa.Connection,
     worker: WorkerRow,
-    job_id: int,
+    job: int,
     result: VisitResult,
     findings: Sequence[JsonObject],
     survey: Sequence[FolderSize] | None,
@@ -139,36 +124,32 @@ def accept_visit(
     Raises:
         ShardRefused: the worker lost the shard, or another one was faster.
     """
-    if was_accepted(c, worker, job_id, result):
+    if was_accepted(c, worker, job, result):
         return
-    job = get_held(c, worker, job_id)
-    shard_id = job.shard_id
-    if shard_id is None:
+    row = get_held(c, worker, job, locks=True)
+    if not is_surveyed(c, worker.tree_id):
         raise ShardRefused("not_yours", "this job is the survey, no shard")
-    row = c.execute(sa.select(shard).where(shard.c.id == shard_id).with_for_update()).one()
     if row.version != result.version:
         raise ShardRefused("changed", f"the shard has version {row.version} now; this work began with {result.version}")
     verify_every_s = c.execute(
         sa.select(shared_tree.c.verify_every_s).where(shared_tree.c.id == worker.tree_id)
     ).scalar_one()
-    values = _values(worker, result)
+    shard_id, values = row.id, _values(worker, result)
     if result.is_reading:
         due_at = row.round_at + find_round_s(verify_every_s) if result.is_complete else now
         values |= _values_of_reading(result, due_at, now)
     mine = sa.update(shard).where(shard.c.id == shard_id)
-    c.execute(mine.values({**values, "former_digest": row.digest}))
+    c.execute(mine.values({**values, "former_digest": row.digest, "worker_id": None}))
     note_work(c, worker, shard_id, "shard_stored", f"version {result.version + 1:,}", now)
     _replace_findings(c, shard_id, findings)
     if survey is not None and (parts := _cut_again(c, worker.tree_id, shard_id, survey, limits.size, now)):
         c.execute(mine.values(is_complete=0, due_at=now))  # the next visit drops what the others have
         note_work(c, worker, shard_id, "shard_cut", f"{parts:,} more shards", now)
-    due_at = c.execute(sa.select(shard.c.due_at).where(shard.c.id == shard_id)).scalar_one()
-    JobsInTransaction(c, worker.tree_id).give_back(job, due_at)
 
 
-def was_accepted(c: sa.Connection, worker: WorkerRow, job_id: int, result: VisitResult) -> bool:
+def was_accepted(c: sa.Connection, worker: WorkerRow, job: int, result: VisitResult) -> bool:
     """Return whether the worker says again what was accepted already (V3)."""
-    same = shard.c.job_id == job_id, shard.c.tree_id == worker.tree_id, shard.c.stored_by == worker.id
+    same = shard.c.id == job, shard.c.tree_id == worker.tree_id, shard.c.stored_by == worker.id
     query = sa.select(shard.c.id).where(*same, shard.c.version == result.version + 1, shard.c.digest == result.digest)
     return c.execute(query).first() is not None
 
@@ -237,7 +218,7 @@ def _cut_again(
     _, *parts = cut(restrict(survey, TreeScope(own, left_out)), own, limit)
     row = c.execute(sa.select(shard).where(shard.c.id == shard_id)).one()
     values = {"version": row.version, "digest": row.digest, "oldest_at": row.oldest_at}
-    shards = {_add_shard(c, tree_id, now, **values): folders for folders in parts}
+    shards = {add_shard(c, tree_id, now, **values): folders for folders in parts}
     _give_folders(c, tree_id, shards, {**dict.fromkeys(left_out), **dict.fromkeys(own, shard_id)})
     for number in shards:
         _move_findings(c, shard_id, number, TreeScope(*find_folders(c, number)))

@@ -1,15 +1,16 @@
 """
-Shared trees and their workers: who may work on a tree, and who has which job.
+Shared trees and their workers: who may work on a tree, and who holds which shard.
 
-A worker that is silent for longer than the lease loses its job to the next one that asks. Nothing is retried before the
-hub itself has run for that long: after its own outage every worker looks silent.
+A row of ``shard`` says when a worker should have it next, and which one holds it; what the protocol calls a job is a
+shard, or (S3) the survey. A worker that is silent for longer than the lease loses its shard to the next one that asks.
+No lease ends before the hub itself has run for that long: after its own outage every worker looks silent.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -18,7 +19,6 @@ from integrity.files.scope import find_parents
 from integrity.hub import audit
 from integrity.hub.grants import load_grants
 from integrity.hub.schema import box, finding
-from integrity.hub.shards.queue import JobsInTransaction, ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards.tree_disks import OtherDisk, end_findings, note_other_disk, recognise_disk
 from integrity.jobs.shards.messages import DiskTrust, ShardTask, TreeOffer, TreeRest, to_text
@@ -45,6 +45,8 @@ ANY_INODE = 0
 
 _LANDMARKS = 50
 """At most: a task is read whenever a worker asks for one."""
+
+_NUMBERS = "version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"
 
 _WANTED_S = 10
 """A shard waits so long for a command that asked for it while a worker had it; commands ask every second."""
@@ -77,6 +79,10 @@ class ShardLimits:
     size: Size
     lease_s: int
     visit_s: int
+
+
+HeldShard = sa.Row[Any]
+"""A row of ``shard`` whose worker asks."""
 
 
 class WorkerRow(NamedTuple):
@@ -122,10 +128,9 @@ def join(
         right = finding.c.tree_id == tree_id, finding.c.box_id == box_id
         end_findings(c, "the machine sees the right disk again", now, *right)
     _check_settings(c, tree_id, box_id, offer, busy_since=now - 2 * limits.lease_s)
-    worker = JobsInTransaction(c, tree_id).add_worker()
     values = {"tree_id": tree_id, "box_id": box_id, "began_at": now, "seen_at": now, "done_bytes": 0}
-    c.execute(sa.insert(shard_worker).values(id=worker, **values))
-    return JoinedWorker(worker, trust)
+    made = c.execute(sa.insert(shard_worker).values(**values).returning(shard_worker.c.id))
+    return JoinedWorker(made.scalar_one(), trust)
 
 
 def _require_grant(c: sa.Connection, box_id: int, tree: str) -> None:
@@ -154,11 +159,17 @@ def _ensure_tree(c: sa.Connection, offer: TreeOffer, now: int) -> int:
     if known is not None:
         return int(known)
     values = {"name": offer.tree, "created_at": now, "inode": offer.inode, "settings": _spell(offer)}
-    made = c.execute(sa.insert(shared_tree).values(verify_every_s=offer.verify_every_s, **values))
-    assert made.inserted_primary_key is not None
-    tree_id = int(made.inserted_primary_key[0])
-    JobsInTransaction(c, tree_id).add_survey()
+    insert = sa.insert(shared_tree).values(verify_every_s=offer.verify_every_s, **values)
+    tree_id = int(c.execute(insert.returning(shared_tree.c.id)).scalar_one())
+    add_shard(c, tree_id, now)  # S3
     return tree_id
+
+
+def add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> int:
+    """Add a shard that is due at once."""
+    numbers = dict.fromkeys(_NUMBERS, 0)
+    row = {"tree_id": tree_id, "created_at": now, "due_at": now, **numbers, **values}
+    return int(c.execute(sa.insert(shard).values(row).returning(shard.c.id)).scalar_one())
 
 
 def _check_folder(c: sa.Connection, tree_id: int, offer: TreeOffer) -> None:
@@ -218,55 +229,67 @@ def get_worker(c: sa.Connection, box_id: int, number: int) -> WorkerRow:
 
 def renew(c: sa.Connection, worker: WorkerRow, done_bytes: int, now: int) -> None:
     """Renew the lease of a worker."""
-    JobsInTransaction(c, worker.tree_id).renew(worker.id)
     values = {"seen_at": now, "done_bytes": done_bytes}
     c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(values))
     c.execute(sa.update(box).where(box.c.id == worker.box_id).values(worked_at=now))
 
 
-def get_held(c: sa.Connection, worker: WorkerRow, job_id: int) -> ShardJob:
+def get_held(c: sa.Connection, worker: WorkerRow, job: int, *, locks: bool = False) -> HeldShard:
     """
-    Return a job that a worker has.
+    Return the shard that a worker holds. ``locks``: its row is locked until the transaction ends.
 
     Raises:
         ShardRefused: another worker has it, or it waits for one.
     """
-    job = JobsInTransaction(c, worker.tree_id).find_held(worker.id, job_id)
-    if job is None:
+    query = sa.select(shard).where(shard.c.id == job, shard.c.worker_id == worker.id)
+    row = c.execute(query.with_for_update() if locks else query).first()
+    if row is None:
         raise ShardRefused("not_yours", "the lease of this shard was lost: another worker has it, or will")
-    return job
+    return row
 
 
 def take(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, may_retry: bool, now: int) -> ShardTask | None:
     """
-    Give a worker the most urgent job of its tree, or the one that it has; None: nothing is due.
+    Give a worker the most urgent shard of its tree, or the one that it has; None: nothing is due.
 
     Args:
         may_retry: False while every worker may look silent because the hub was away.
     """
-    jobs = JobsInTransaction(c, worker.tree_id)
     renew(c, worker, 0, now)
     if may_retry:
-        _retry_stalled(c, worker.tree_id, limits, now)
-    job = jobs.take(worker.id)
-    _note_shard(c, worker, None if job is None else job.shard_id)
-    if job is None:
+        _end_leases(c, worker.tree_id, limits, now)
+    is_due = shard.c.due_at <= now, shard.c.wanted_until <= now
+    first = sa.select(shard.c.id).where(shard.c.tree_id == worker.tree_id, shard.c.worker_id.is_(None), *is_due)
+    first = (
+        first.order_by(shard.c.due_at, sa.func.coalesce(shard.c.visited_at, 0), shard.c.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    shard_id = _find_held(c, worker) or _hold(c, worker, shard.c.id == first.scalar_subquery())
+    if shard_id is None:
         return None
-    if job.shard_id is not None:
-        _begin_round(c, job.shard_id, now)
-    return _describe(c, worker.tree_id, job, limits, now)
+    if is_surveyed(c, worker.tree_id):
+        _begin_round(c, shard_id, now)
+    return _describe(c, worker.tree_id, shard_id, limits, now)
+
+
+def _find_held(c: sa.Connection, worker: WorkerRow) -> int | None:
+    return c.execute(sa.select(shard.c.id).where(shard.c.worker_id == worker.id)).scalar()
+
+
+def _hold(c: sa.Connection, worker: WorkerRow, *which: sa.ColumnElement[bool]) -> int | None:
+    """Let a worker hold a shard that nobody holds."""
+    hold = sa.update(shard).where(*which, shard.c.worker_id.is_(None)).values(worker_id=worker.id, wanted_until=0)
+    return c.execute(hold.returning(shard.c.id)).scalar()
 
 
 def count_parts(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, now: int) -> TreeRest:
     """Return what is left of a tree for a worker that got nothing: who lists or reads it, and when a part is due."""
     if not is_surveyed(c, worker.tree_id):
         return TreeRest(is_surveyed=False, parts=0, taken=0, next_due_at=None)
-    is_alive = shard_worker.c.seen_at >= now - limits.lease_s
-    held = sa.select(shard_worker.c.shard_id).where(
-        shard_worker.c.tree_id == worker.tree_id, shard_worker.c.shard_id.is_not(None), is_alive
-    )
-    taken = c.execute(held.distinct()).scalars().all()
     mine = shard.c.tree_id == worker.tree_id
+    held = sa.select(shard.c.id).join(shard_worker, shard_worker.c.id == shard.c.worker_id)
+    taken = c.execute(held.where(mine, shard_worker.c.seen_at >= now - limits.lease_s)).scalars().all()
     parts = c.execute(sa.select(sa.func.count()).select_from(shard).where(mine)).scalar_one()
     waiting = sa.select(sa.func.min(shard.c.due_at)).where(mine, shard.c.id.not_in(taken))
     return TreeRest(is_surveyed=True, parts=parts, taken=len(taken), next_due_at=c.execute(waiting).scalar())
@@ -286,15 +309,15 @@ def take_folder(
     """
     renew(c, worker, 0, now)
     if may_retry:
-        _retry_stalled(c, worker.tree_id, limits, now)
-    row = _find_shard(c, worker.tree_id, folder)
-    jobs = JobsInTransaction(c, worker.tree_id)
-    job = jobs.take_this(worker.id, row.job_id)
-    if job is None:
-        jobs.want(row.job_id, _WANTED_S)
-        return _name_holder(c, row.id)
-    _note_shard(c, worker, job.shard_id)
-    return _describe(c, worker.tree_id, job, limits, now)
+        _end_leases(c, worker.tree_id, limits, now)
+    wanted = _find_shard(c, worker.tree_id, folder)
+    shard_id = _find_held(c, worker) or _hold(c, worker, shard.c.id == wanted)
+    if shard_id is None:
+        c.execute(sa.update(shard).where(shard.c.id == wanted).values(wanted_until=now + _WANTED_S))
+        query = sa.select(box.c.name).join(shard_worker, shard_worker.c.box_id == box.c.id)
+        held = query.join(shard, shard.c.worker_id == shard_worker.c.id).where(shard.c.id == wanted)
+        return str(c.execute(held).scalar_one())
+    return _describe(c, worker.tree_id, shard_id, limits, now)
 
 
 def look_at_folder(c: sa.Connection, worker: WorkerRow, folder: bytes, *, limits: ShardLimits, now: int) -> ShardTask:
@@ -304,18 +327,16 @@ def look_at_folder(c: sa.Connection, worker: WorkerRow, folder: bytes, *, limits
     Raises:
         ShardRefused: the tree has no shards yet.
     """
-    row = _find_shard(c, worker.tree_id, folder)
-    return _describe(c, worker.tree_id, ShardJob(row.job_id, row.id), limits, now)
+    return _describe(c, worker.tree_id, _find_shard(c, worker.tree_id, folder), limits, now)
 
 
-def _find_shard(c: sa.Connection, tree_id: int, folder: bytes) -> sa.Row[tuple[object, ...]]:
+def _find_shard(c: sa.Connection, tree_id: int, folder: bytes) -> int:
     above = [folder, *find_parents(folder)]
-    query = sa.select(shard).join(shard_folder, shard_folder.c.shard_id == shard.c.id)
-    found = query.where(shard_folder.c.tree_id == tree_id, shard_folder.c.path.in_(above))
-    row = c.execute(found.order_by(sa.func.length(shard_folder.c.path).desc()).limit(1)).first()
-    if row is None:
+    found = sa.select(shard_folder.c.shard_id).where(shard_folder.c.tree_id == tree_id, shard_folder.c.path.in_(above))
+    number = c.execute(found.order_by(sa.func.length(shard_folder.c.path).desc()).limit(1)).scalar()
+    if number is None:
         raise ShardRefused("no_shard", "the tree was not surveyed yet, so it has no records; a worker does that first")
-    return row
+    return int(number)
 
 
 def is_surveyed(c: sa.Connection, tree_id: int) -> bool:
@@ -323,25 +344,18 @@ def is_surveyed(c: sa.Connection, tree_id: int) -> bool:
     return c.execute(sa.select(shared_tree.c.surveyed_at).where(shared_tree.c.id == tree_id)).scalar() is not None
 
 
-def _name_holder(c: sa.Connection, shard_id: int) -> str:
-    query = sa.select(box.c.name).join(shard_worker, shard_worker.c.box_id == box.c.id)
-    last = query.where(shard_worker.c.shard_id == shard_id).order_by(shard_worker.c.seen_at.desc()).limit(1)
-    return c.execute(last).scalar() or "another box"
-
-
-def _note_shard(c: sa.Connection, worker: WorkerRow, shard_id: int | None) -> None:
-    c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(shard_id=shard_id))
-
-
-def _retry_stalled(c: sa.Connection, tree_id: int, limits: ShardLimits, now: int) -> None:
-    """Take the jobs of silent workers back."""
-    for job in JobsInTransaction(c, tree_id).retry_stalled(limits.lease_s):
-        if job.shard_id is not None:
-            who, outcome = (
-                _name_holder(c, job.shard_id),
-                "silent for longer than its lease: another worker gets the shard",
-            )
-            note(c, tree_id, job.shard_id, "shard_lost", outcome, who=who, now=now)
+def _end_leases(c: sa.Connection, tree_id: int, limits: ShardLimits, now: int) -> None:
+    """Take the shards of silent workers back."""
+    mine, name = shard.c.tree_id == tree_id, sa.select(box.c.name).where(box.c.id == shard_worker.c.box_id)
+    lost = sa.select(shard.c.id, name.scalar_subquery().label("box")).join(
+        shard_worker, shard_worker.c.id == shard.c.worker_id
+    )
+    is_silent = shard_worker.c.seen_at < now - limits.lease_s
+    for row in c.execute(lost.where(mine, is_silent).with_for_update(of=shard, skip_locked=True)).all():
+        c.execute(sa.update(shard).where(shard.c.id == row.id).values(worker_id=None))
+        if is_surveyed(c, tree_id):
+            outcome = "silent for longer than its lease: another worker gets the shard"
+            note(c, tree_id, row.id, "shard_lost", outcome, who=row.box, now=now)
 
 
 def note(c: sa.Connection, tree_id: int, shard_id: int | None, verb: str, outcome: str, *, who: str, now: int) -> None:
@@ -372,20 +386,20 @@ def _begin_round(c: sa.Connection, shard_id: int, now: int) -> None:
     c.execute(sa.update(shard).where(mine).values(is_complete=0))
 
 
-def _describe(c: sa.Connection, tree_id: int, job: ShardJob, limits: ShardLimits, now: int) -> ShardTask:
+def _describe(c: sa.Connection, tree_id: int, shard_id: int, limits: ShardLimits, now: int) -> ShardTask:
     tree = c.execute(sa.select(shared_tree).where(shared_tree.c.id == tree_id)).one()
     version, digest, round_at, own, left_out = 0, None, now, [b""], list[bytes]()
     landmarks, requires_names = list[bytes](), True
     every_s = find_round_s(tree.verify_every_s)
-    if job.shard_id is not None:
-        row = c.execute(sa.select(shard).where(shard.c.id == job.shard_id)).one()
+    if tree.surveyed_at is not None:
+        row = c.execute(sa.select(shard).where(shard.c.id == shard_id)).one()
         version, digest, round_at = row.version, row.digest, now if row.round_at is None else row.round_at
-        own, left_out = find_folders(c, job.shard_id)
-        landmarks = _find_landmarks(c, tree_id, job.shard_id)
+        own, left_out = find_folders(c, shard_id)
+        landmarks = _find_landmarks(c, tree_id, shard_id)
         requires_names = tree.trusted_at is None or max(row.visited_at or 0, row.created_at) > tree.trusted_at
     return ShardTask(
-        job=job.id,
-        shard=job.shard_id,
+        job=shard_id,
+        shard=None if tree.surveyed_at is None else shard_id,
         version=version,
         digest=digest,
         folders=tuple(map(to_text, own)),
@@ -418,34 +432,31 @@ def find_folders(c: sa.Connection, shard_id: int) -> tuple[list[bytes], list[byt
     return sorted(map(bytes, own)), sorted(map(bytes, left_out))
 
 
-def find_most_packed(c: sa.Connection, job: ShardJob, limits: ShardLimits) -> int:
-    """Return how many bytes a worker may send for a job: a catalog, packed, of the files that its shard can have."""
-    is_read = shard.c.id == job.shard_id, shard.c.version > 0
-    row = c.execute(sa.select(shard.c.file_count, shard.c.byte_count).where(*is_read)).first()
-    if row is None:  # the survey, or a shard that may be one folder of any size
+def find_most_packed(held: HeldShard, limits: ShardLimits) -> int:
+    """Return how many bytes a worker may send for a shard: a catalog, packed, of the files that it can have."""
+    if held.version == 0:  # the survey, or a shard that may be one folder of any size
         return MOST_PACKED_BYTES
-    files, size = max(limits.size.files, int(row.file_count)), max(limits.size.bytes, int(row.byte_count))
-    packed_bytes = _PACKED_BYTES + files * _PACKED_FILE_BYTES + size // _BLOCK_BYTES * _PACKED_BLOCK_BYTES
+    files, size = max(limits.size.files, held.file_count), max(limits.size.bytes, held.byte_count)
+    packed_bytes: int = _PACKED_BYTES + files * _PACKED_FILE_BYTES + size // _BLOCK_BYTES * _PACKED_BLOCK_BYTES
     return min(MOST_PACKED_BYTES, packed_bytes)
 
 
-def release(c: sa.Connection, worker: WorkerRow, job_id: int, trouble: str | None, *, now: int, retry_s: int) -> None:
+def release(c: sa.Connection, worker: WorkerRow, job: int, trouble: str | None, *, now: int, retry_s: int) -> None:
     """
-    Take a job back from a worker that can't do it, or changed nothing.
+    Take a shard back from a worker that can't read it, or changed nothing.
 
     Args:
-        trouble: why, for people; None: it changed nothing, and the job is due when it was.
-        retry_s: with a trouble, the job may be given out again so many seconds later.
+        trouble: why, for people; None: it changed nothing, and the shard is due when it was.
+        retry_s: with a trouble, the shard is due again so many seconds later.
 
     Raises:
         ShardRefused: the worker does not have it.
     """
-    job = get_held(c, worker, job_id)
-    due_at = (
-        now + retry_s if trouble else c.execute(sa.select(shard.c.due_at).where(shard.c.id == job.shard_id)).scalar()
-    )
-    JobsInTransaction(c, worker.tree_id).give_back(job, due_at or now)
-    _note_shard(c, worker, None)
-    if job.shard_id is not None and trouble:
-        c.execute(sa.update(shard).where(shard.c.id == job.shard_id).values(trouble=trouble))
-        note_work(c, worker, job.shard_id, "shard_given_back", trouble, now)
+    held = get_held(c, worker, job, locks=True)
+    values: dict[str, Any] = {"worker_id": None}
+    if trouble:
+        values["due_at"] = now + retry_s
+        if is_surveyed(c, worker.tree_id):
+            values["trouble"] = trouble
+            note_work(c, worker, held.id, "shard_given_back", trouble, now)
+    c.execute(sa.update(shard).where(shard.c.id == held.id).values(values))
