@@ -28,7 +28,7 @@ _WEB = (
     "prometheus_client",
     "markdown_it",
 )
-_HUB = ("alembic", "psycopg", "sqlalchemy", "zstandard")
+_HUB = ("alembic", "msgspec", "psycopg", "sqlalchemy", "zstandard")
 _PREFIX = "file://"
 
 

@@ -13,7 +13,7 @@ from integrity.hub import audit, boxes
 from integrity.hub.database import HubDatabase
 from integrity.hub.grants import Grants, add_grants, remove_grants
 from integrity.hub.ingest import CallingBox, HeartbeatStored, MessagesStored, WentBack, store_heartbeat, store_messages
-from integrity.hub.reported import read_heartbeat, read_messages_header
+from integrity.hub.reported import BoxHeartbeat, MessagesHeader, read_call
 from integrity.hub.schema import box, box_event, box_finding, member, replica_set
 from integrity.reporting.protocol import JsonObject, MessageKind
 from support.hub_reports import NOW, Stream, make_finding, make_heartbeat, make_root
@@ -32,12 +32,12 @@ class ReportingBox:
 
     def beat(self, stream: Stream, *roots: JsonObject, now: int = NOW, **changes: Any) -> HeartbeatStored:
         with self.database.transaction() as c:
-            beat = read_heartbeat(make_heartbeat(stream.id, *roots, **changes))
+            beat = read_call(BoxHeartbeat, make_heartbeat(stream.id, *roots, **changes))
             return store_heartbeat(c, self.reporter, beat, now)
 
     def send(self, stream: Stream, first: int = 1, last: int | None = None, now: int = NOW) -> MessagesStored:
         with self.database.transaction() as c:
-            header = read_messages_header(stream.header(first))
+            header = read_call(MessagesHeader, stream.header(first))
             return store_messages(c, self.reporter, header, stream.messages[first - 1 : last], now)
 
     def findings(self) -> dict[int, str]:
@@ -122,7 +122,7 @@ def test_root_that_is_not_named_is_removed_until_it_comes_back(nas: ReportingBox
 def test_malformed_heartbeat_is_refused(change: JsonObject) -> None:
     """What is not a heartbeat never reaches the database."""
     with pytest.raises(ProtocolError):
-        read_heartbeat(make_heartbeat(bytes(16)) | change)
+        read_call(BoxHeartbeat, make_heartbeat(bytes(16)) | change)
 
 
 def test_texts_of_a_box_are_stored_printable(nas: ReportingBox) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,16 +15,23 @@ from tests.hub.pages.conftest import fill
 
 from integrity.config import HubServer
 from integrity.errors import ProtocolError
-from integrity.hub import reported
 from integrity.hub.box_calls import CALLS, describe_calls
 from integrity.hub.database import HubDatabase
 from integrity.hub.folder_parts import read_folders
 from integrity.hub.migrate import migrate
 from integrity.hub.pages.api import HubApi
 from integrity.hub.pages.site import HubSite
-from integrity.hub.trees import TreeMember, compare
+from integrity.hub.reported import (
+    BoxHeartbeat,
+    ComparedFolder,
+    MessageLine,
+    MessagesHeader,
+    ReportedFinding,
+    read_call,
+)
 from integrity.reporting.digest_tree import digest_files, file_values
-from integrity.reporting.protocol import JsonObject, read_message
+from integrity.reporting.forms import read_form
+from integrity.reporting.protocol import JsonObject
 from integrity.web.openapi import JsonPage
 from support.asked import make_noting_request
 from support.hub_pages import TOKEN, HubPages
@@ -116,13 +124,8 @@ def make_header() -> JsonObject:
 Schema = Mapping[str, Any]
 
 
-def find_readers(database: HubDatabase) -> dict[str, tuple[Schema, JsonObject, Callable[[JsonObject], object]]]:
+def find_readers() -> dict[str, tuple[Schema, JsonObject, Callable[[JsonObject], object]]]:
     """Return each object that a box sends: its schema, an example, and what reads it."""
-
-    def ask(line: JsonObject) -> object:
-        with database.read() as c:
-            return compare(c, TreeMember(1, 1), [line])
-
     calls: Any = CALLS
     heartbeat, message = calls["heartbeat"].head, calls["messages"].line
     member = heartbeat["properties"]["roots"]["items"]
@@ -130,19 +133,23 @@ def find_readers(database: HubDatabase) -> dict[str, tuple[Schema, JsonObject, C
     stream = bytes(16)
     runs = {"run": stream.hex(), "machine": stream.hex()}
     return {
-        "heartbeat": (heartbeat, make_heartbeat(stream, **runs), reported.read_heartbeat),
-        "root": (member, make_root(tree=stream), lambda one: reported.read_heartbeat(make_heartbeat(stream, one))),
-        "header": (calls["messages"].head, make_header(), reported.read_messages_header),
-        "message": (message, {"n": 1, "at": 1, "kind": "run", "body": {}}, read_message),
-        "finding": (finding, make_finding(1), reported.read_finding),
-        "compared": (calls["compare"].line, {"path": "", "own": EMPTY_DIGEST, "subtree": EMPTY_DIGEST}, ask),
+        "heartbeat": (heartbeat, make_heartbeat(stream, **runs), partial(read_call, BoxHeartbeat)),
+        "root": (member, make_root(tree=stream), lambda one: read_call(BoxHeartbeat, make_heartbeat(stream, one))),
+        "header": (calls["messages"].head, make_header(), partial(read_call, MessagesHeader)),
+        "message": (message, {"n": 1, "at": 1, "kind": "run", "body": {}}, partial(read_form, MessageLine)),
+        "finding": (finding, make_finding(1), partial(read_form, ReportedFinding)),
+        "compared": (
+            calls["compare"].line,
+            {"path": "", "own": EMPTY_DIGEST, "subtree": EMPTY_DIGEST},
+            partial(read_form, ComparedFolder),
+        ),
         "folder": (calls["folders"].line, make_folder(), lambda one: read_folders([one])),
     }
 
 
-def test_described_values_are_those_that_are_read(database: HubDatabase) -> None:
+def test_described_values_are_those_that_are_read() -> None:
     """What is required is required, and what is not is not."""
-    for what, (schema, example, read) in find_readers(database).items():
+    for what, (schema, example, read) in find_readers().items():
         assert schema["properties"].keys() == example.keys(), what
         read(example)
         for name in example:

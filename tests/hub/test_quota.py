@@ -19,7 +19,7 @@ from integrity.hub.kinds import HubFindingKind
 from integrity.hub.members import update_members
 from integrity.hub.migrate import _configure, migrate
 from integrity.hub.quota import BoxQuota, QuotaReached, count_stored
-from integrity.hub.reported import read_heartbeat
+from integrity.hub.reported import BoxHeartbeat, read_call
 from integrity.reporting import protocol
 from integrity.reporting.protocol import FIRST_CHAIN, JsonObject, MessageKind
 from support.cli import Box
@@ -148,7 +148,9 @@ def box_id(hub_database: HubDatabase) -> int:
 def report(database: HubDatabase, box_id: int, *roots: JsonObject) -> None:
     """Store a heartbeat."""
     with database.transaction() as c:
-        store_heartbeat(c, CallingBox(box_id, "nas", ""), read_heartbeat(make_heartbeat(bytes(16), *roots)), NOW)
+        store_heartbeat(
+            c, CallingBox(box_id, "nas", ""), read_call(BoxHeartbeat, make_heartbeat(bytes(16), *roots)), NOW
+        )
 
 
 def count_rows(database: HubDatabase, *tables: sa.Table) -> list[int]:
@@ -212,7 +214,7 @@ def test_set_that_is_reported_at_the_same_time_is_kept(hub_database: HubDatabase
         pytest.skip("SQLite has one writer at a time")
     with hub_database.transaction() as c:
         c.execute(sa.insert(schema.replica_set).values(name="photos", created_at=NOW))
-    beat = read_heartbeat(make_heartbeat(bytes(16), make_root(1, "photos")))
+    beat = read_call(BoxHeartbeat, make_heartbeat(bytes(16), make_root(1, "photos")))
     with hub_database.transaction() as c:
         c.execute(sa.select(schema.replica_set.c.id).with_for_update(read=True, key_share=True)).all()
         forget_unused(hub_database)

@@ -31,9 +31,10 @@ from integrity.hub.shards.store import ShardStore, UploadRefused
 from integrity.hub.shards.tree_changes import forget_tree, release_folder, rename_tree
 from integrity.hub.shards.visits import read_survey
 from integrity.hub.shards.workers import ShardLimits, ShardRefused, WorkerRow, find_most_packed
-from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, write_message, write_survey
+from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, write_message, write_survey
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_lines
 from integrity.jobs.shards.survey import FolderSize, Size
+from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import JsonObject
 from support.clock import Clock
 from support.hubserver import ANYWHERE
@@ -81,7 +82,7 @@ class Hub:
     def take(self, who: tuple[int, int]) -> ShardTask | None:
         """Let a worker ask for work."""
         answer = self.shards.take(who[0], {"worker": who[1]})["task"]
-        task = read_message(ShardTask, answer) if isinstance(answer, dict) else None
+        task = read_form(ShardTask, answer) if isinstance(answer, dict) else None
         self.job = self.job if task is None else task.job
         return task
 
@@ -678,7 +679,7 @@ def test_command_changes_no_round(hub: Hub) -> None:
     command = hub.join(1)
     given = hub.ask(command, "b")["task"]
     assert isinstance(given, dict)
-    task = read_message(ShardTask, given)
+    task = read_form(ShardTask, given)
     hub.finish(command, task, hub.result(task, is_reading=False, is_complete=False, read_bytes=0))
 
     after = {row.id: row for row in hub.rows()}[before.id]

@@ -14,7 +14,7 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding, find_findings
 from integrity.hub.ingest import CallingBox, store_heartbeat, store_messages
 from integrity.hub.kinds import HubFindingKind
-from integrity.hub.reported import read_heartbeat, read_messages_header
+from integrity.hub.reported import BoxHeartbeat, MessagesHeader, read_call
 from integrity.hub.schema import box, box_finding, box_run, finding
 from integrity.hub.token_use import LIVE_S, TokenInUse, note_use, require_free, require_sole
 from integrity.reporting.machine import read_machine
@@ -50,14 +50,14 @@ class Machine:
         values = {"run": self.run, "machine": self.machine.hex(), "hostname": self.hostname}
         with self.database.transaction() as c:
             newest = len(self.stream.messages)
-            beat = read_heartbeat(make_heartbeat(self.stream.id, newest=newest, sent_at=now, **values))
+            beat = read_call(BoxHeartbeat, make_heartbeat(self.stream.id, newest=newest, sent_at=now, **values))
             refused = note_use(c, self.caller, beat, now)
             if refused is not None:
                 return refused
             store_heartbeat(c, self.caller, beat, now)
         with self.database.transaction() as c:
             require_sole(c, self.caller)
-            store_messages(c, self.caller, read_messages_header(self.stream.header()), self.stream.messages, now)
+            store_messages(c, self.caller, read_call(MessagesHeader, self.stream.header()), self.stream.messages, now)
         return None
 
 

@@ -16,9 +16,10 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, store_heartbeat
 from integrity.hub.migrate import migrate
-from integrity.hub.reported import read_heartbeat
+from integrity.hub.reported import BoxHeartbeat, ComparedFolder, read_call
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.reporting.digest_tree import BucketDigests, ReportedFile, count_bits, file_values, find_bucket
+from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import JsonObject
 from support.hub_reports import NOW, Tree, make_file, make_heartbeat, make_root
 from support.hubserver import ANYWHERE
@@ -39,7 +40,7 @@ class TreeBox:
         with database.transaction() as c:
             token = boxes.add_box(c, name, NOW, ANYWHERE)
             self.id = boxes.load_tokens(c)[boxes.hash_token(token)].id
-            beat = read_heartbeat(make_heartbeat(bytes(16), make_root(1)))
+            beat = read_call(BoxHeartbeat, make_heartbeat(bytes(16), make_root(1)))
             store_heartbeat(c, CallingBox(self.id, name, "192.0.2.1"), beat, NOW)
 
     def member(self, c: sa.Connection) -> trees.TreeMember:
@@ -52,7 +53,7 @@ class TreeBox:
 
     def compare(self, *lines: JsonObject) -> tuple[list[int], list[int]]:
         with self.database.read() as c:
-            found = trees.compare(c, self.member(c), lines)
+            found = trees.compare(c, self.member(c), read_form(list[ComparedFolder], [*lines]))
             return (found.own, found.below)
 
     def settle(self, tree: bytes) -> bool:

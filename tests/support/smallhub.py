@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 
 import zstandard
 
+from integrity.hub.folder_parts import read_file
+from integrity.hub.reported import FileLine, MessageLine
 from integrity.reporting.digest_tree import (
     BucketDigests,
     choose_bits,
     digest_files,
     digest_subtree,
     find_bucket,
-    read_file_values,
 )
-from integrity.reporting.protocol import FIRST_CHAIN, decode, decode_lines, extend_chain, read_message
+from integrity.reporting.forms import read_form
+from integrity.reporting.protocol import FIRST_CHAIN, ReportMessage, decode, decode_lines, extend_chain
 from support.cli import Box, Completed, complete
 from support.servers import NOTHING, Answer, HttpServer, Request
 from support.warmstart import get_warm_start
@@ -145,7 +147,10 @@ class SmallHub(HttpServer):
         return {"now": 0, "last": self._last if is_known else None, "trees": [one["root"] for one in roots]}
 
     def _take_messages(self, lines: list[Any]) -> dict[str, Any]:
-        header, messages = lines[0], [read_message(line) for line in lines[1:]]
+        header, messages = (
+            lines[0],
+            [ReportMessage(one.n, one.at, one.kind, one.body) for one in read_form(list[MessageLine], lines[1:])],
+        )
         self.lines.append(len(messages))
         if not self.streams or header["stream"] != self.streams[-1]:
             if header["first"] != 1 or not messages or messages[0].kind != "state" or header["stream"] in self.streams:
@@ -183,7 +188,7 @@ class SmallHub(HttpServer):
             return ""
         digests = BucketDigests(choose_bits(len(folder.files)))
         for row in folder.files:
-            digests.add(read_file_values(row))
+            digests.add(read_file(read_form(FileLine, row)))
         return b64encode(digests.pack()).decode("ascii")
 
     def _take_folders(self, root: int, lines: list[Any]) -> dict[str, Any]:
@@ -202,10 +207,10 @@ class SmallHub(HttpServer):
             if "buckets" in line:
                 kept = [row for row in tree[path].files if not _is_sent(row, line["buckets"])]
                 assert all(_is_sent(row, line["buckets"]) for row in rows)
-                rows = sorted([*kept, *rows], key=lambda row: read_file_values(row).name)
+                rows = sorted([*kept, *rows], key=lambda row: read_file(read_form(FileLine, row)).name)
             if not line["last"]:
                 continue
-            digests = digest_files(read_file_values(row) for row in rows)
+            digests = digest_files(read_file(read_form(FileLine, row)) for row in rows)
             if (digests.own.hex(), digests.content.hex()) != (line["own"], line["content"]):
                 raise _RefusedError(409, "wrong_digest")
             self._remove_others(tree, path, {*line["folders"]})
@@ -247,7 +252,7 @@ class SmallHub(HttpServer):
 
 
 def _is_sent(row: object, buckets: dict[str, Any]) -> bool:
-    return find_bucket(read_file_values(row).name, buckets["bits"]) in buckets["numbers"]
+    return find_bucket(read_file(read_form(FileLine, row)).name, buckets["bits"]) in buckets["numbers"]
 
 
 def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0, folder: Path | None = None) -> Completed:

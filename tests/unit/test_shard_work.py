@@ -13,10 +13,11 @@ from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Stop
 from integrity.jobs.runner import scan
 from integrity.jobs.shards.lease import Lease
-from integrity.jobs.shards.messages import ShardTask, VisitResult, read_message, to_path, write_message
+from integrity.jobs.shards.messages import ShardTask, VisitResult, to_path, write_message
 from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file, unpack_file
 from integrity.jobs.shards.visit import plan_visit
 from integrity.reporting.client import HubClient
+from integrity.reporting.forms import read_form
 from support.jobs import open_context
 from support.servers import Answer, HttpServer, Request
 from support.waiting import wait_until
@@ -133,7 +134,7 @@ def test_messages_come_back_as_they_were_sent() -> None:
     """Messages survive being written and read; names of any bytes, too."""
     task = _task(folders=("a/\udcff",), digest="ab")
 
-    assert task == read_message(ShardTask, dict(write_message(task)))
+    assert task == read_form(ShardTask, dict(write_message(task)))
     assert b"a/\xff" == to_path(task.folders[0])
 
 
@@ -143,4 +144,4 @@ def test_message_with_a_wrong_value_is_refused(change: dict[str, object]) -> Non
     result = write_message(VisitResult(0, "ab", True, 1, 1, None, 0, 1, 1, 0))
 
     with pytest.raises(ProtocolError, match=next(iter(change))):
-        read_message(VisitResult, {**result, **change})
+        read_form(VisitResult, {**result, **change})

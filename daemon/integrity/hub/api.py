@@ -32,15 +32,25 @@ from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
 from integrity.hub import audit, boxes, trees
 from integrity.hub.admission import Rates, Refused, Slots
 from integrity.hub.box_calls import CALLS, PREFIX
-from integrity.hub.folder_parts import WrongDigest, read_folders, read_relative
+from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
 from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
-from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
+from integrity.hub.reported import (
+    BoxHeartbeat,
+    ComparedFolder,
+    FolderQuestion,
+    MessageLine,
+    MessagesHeader,
+    PlainHeader,
+    TreeQuestion,
+    read_call,
+)
 from integrity.hub.stored_files import TreeMember
 from integrity.hub.token_table import TokenTable
 from integrity.hub.token_use import TokenInUse, note_use, require_free, require_sole
 from integrity.reporting import protocol
-from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, read_message
+from integrity.reporting.forms import read_form
+from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, ReportMessage
 from integrity.web.addresses import find_address_group
 
 if TYPE_CHECKING:
@@ -132,7 +142,7 @@ class BoxApi:
 
     def take_heartbeat(self, call: BoxCall) -> JsonObject:
         """Store a heartbeat; return what the hub has, and lacks."""
-        beat = read_heartbeat(protocol.decode(call.body))
+        beat = read_call(BoxHeartbeat, protocol.decode(call.body))
         with self._database.read() as c:
             size = size_of_roots(c, call.reporter.box_id, beat.roots)
         self._quota.charge(call.reporter.box_id, size)
@@ -148,8 +158,8 @@ class BoxApi:
     def take_messages(self, call: BoxCall) -> JsonObject:
         """Store messages; return up to which one they are stored."""
         lines = protocol.decode_lines(call.body)
-        header = read_messages_header(_next(lines))
-        messages = [read_message(line) for line in lines]
+        header = read_call(MessagesHeader, _next(lines))
+        messages = [ReportMessage(one.n, one.at, one.kind, one.body) for one in read_form(list[MessageLine], [*lines])]
         self._quota.charge(call.reporter.box_id, size_of_messages(header.first, len(messages), len(call.body)))
         with self._database.transaction() as c:
             if header.joining is not None:
@@ -161,16 +171,14 @@ class BoxApi:
 
     def compare(self, call: BoxCall) -> JsonObject:
         """Return which folders of a tree the hub does not have as the box has them."""
-        lines = _lines_after_version(call.body)
+        asked = read_form(list[ComparedFolder], [*_lines_after_version(call.body)])
         with self._database.read() as c:
-            found = trees.compare(c, _require_member(trees.find_tree_member(c, *_root(call))), list(lines))
+            found = trees.compare(c, _require_member(trees.find_tree_member(c, *_root(call))), asked)
         return {"own": found.own, "below": found.below}
 
     def digest_buckets(self, call: BoxCall) -> JsonObject:
         """Return digests of the files of a folder, by which the box finds those that differ."""
-        value = protocol.decode(call.body)
-        require_version(value)
-        path = read_relative(value, "path")
+        path = read_call(FolderQuestion, protocol.decode(call.body)).path
         with self._database.read() as c:
             packed = trees.digest_buckets(c, _require_member(trees.find_tree_member(c, *_root(call))), path)
         return {"buckets": b64encode(packed).decode("ascii")}
@@ -186,9 +194,7 @@ class BoxApi:
 
     def settle(self, call: BoxCall) -> JsonObject:
         """Record that the hub has all of a tree, if it has; the set is voted on."""
-        value = protocol.decode(call.body)
-        require_version(value)
-        announced = read_hex(value, "tree", DIGEST_BYTES)
+        announced = read_call(TreeQuestion, protocol.decode(call.body)).tree
         while True:
             with self._database.transaction() as c:
                 tree = _require_member(trees.find_tree_member(c, *_root(call), locks=True))
@@ -426,7 +432,7 @@ def _next(lines: Iterator[JsonObject]) -> JsonObject:
 
 def _lines_after_version(body: bytes) -> Iterator[JsonObject]:
     lines = protocol.decode_lines(body)
-    require_version(_next(lines))
+    read_call(PlainHeader, _next(lines))
     return lines
 
 

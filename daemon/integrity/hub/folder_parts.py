@@ -7,21 +7,21 @@ the database can check its digests (``trees.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 from integrity.errors import AppError, ProtocolError
-from integrity.hub.reported import DIGEST_BYTES, LONGEST_INDEXED, read_hex, read_path
+from integrity.hub.reported import LONGEST_INDEXED, FileLine, FolderLine
 from integrity.reporting.digest_tree import (
     MOST_BITS,
     FolderDigests,
     ReportedFile,
     digest_files,
     find_bucket,
-    read_file_values,
 )
+from integrity.reporting.forms import LONGEST_PATH, read_form
 from integrity.reporting.protocol import JsonObject
 
 
@@ -92,8 +92,7 @@ def read_folders(lines: Iterable[JsonObject]) -> list[SentFolder]:
         WrongDigest: a folder that is here as a whole has other digests.
     """
     folders: list[SentFolder] = []
-    for line in lines:
-        part = _read_part(line)
+    for part in map(_read_part, read_form(list[FolderLine], [*lines])):
         if part.is_begun:
             folders.append(part)
         elif folders and folders[-1].path == part.path and not folders[-1].is_whole:
@@ -130,64 +129,49 @@ def require_order(files: list[ReportedFile]) -> None:
         raise ProtocolError("files: names are not in order, or one comes twice")
 
 
-def read_relative(value: Mapping[str, object], key: str) -> bytes:
-    """Read the path of a folder, relative to its root."""
-    path = read_path(value, key)
-    _require_short(path, key)
-    if path and any(name in (b"", b".", b"..") for name in path.split(b"/")):
-        raise ProtocolError(f"{key}: a path relative to the root is needed")
-    return path
+def _read_part(line: FolderLine) -> SentFolder:
+    if line.files is None and not (line.first and line.last):
+        raise ProtocolError("first and last: true is needed for a folder without its files")
+    top = line.path + b"/" if line.path else b""
+    files = [read_file(one) for one in line.files or ()]
+    longest = len(top) + max((len(one.name) for one in files), default=0)
+    if longest > LONGEST_INDEXED:
+        raise ProtocolError(f"files: a path of {longest:,} bytes; at most {LONGEST_INDEXED:,}")
+    folders = frozenset(top + name for name in line.folders)
+    flags = line.files is not None, line.first, line.last
+    digests = line.own, line.content, line.subtree
+    return SentFolder(line.path, *digests, folders, *flags, files, _read_buckets(line, files))
 
 
-def _require_short(path: bytes, key: str) -> None:
-    if len(path) > LONGEST_INDEXED:
-        raise ProtocolError(f"{key}: a path of {len(path):,} bytes; at most {LONGEST_INDEXED:,}")
+def read_file(line: FileLine) -> ReportedFile:
+    """
+    Read a file.
+
+    Raises:
+        ProtocolError: it has a name that no file has.
+    """
+    try:
+        name = line.name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        name = b""
+    if not 0 < len(name) <= LONGEST_PATH or b"/" in name or b"\0" in name or name in (b".", b".."):
+        raise ProtocolError("files: a name can't be a file's")
+    md5, xxh3 = line.md5, line.xxh3_128
+    digests = None if md5 is None else bytes.fromhex(md5), None if xxh3 is None else bytes.fromhex(xxh3)
+    times = line.recorded_at, line.verified_at
+    return ReportedFile(name, line.size_bytes, line.mtime_ns, *digests, *times, line.read_how, line.flags)
 
 
-def _read_part(line: JsonObject) -> SentFolder:
-    path = read_relative(line, "path")
-    names, files, first, last = (line.get(key) for key in ("folders", "files", "first", "last"))
-    if not (isinstance(names, list) and (files is None or isinstance(files, list))):
-        raise ProtocolError("folders and files: lists are needed")
-    if not (isinstance(first, bool) and isinstance(last, bool)) or (files is None and not (first and last)):
-        raise ProtocolError("first and last: true or false is needed, and true for a folder without its files")
-    top = path + b"/" if path else b""
-    rows = [read_file_values(values) for values in files or ()]
-    _require_short(top + max((row.name for row in rows), key=len, default=b""), "files")
-    return SentFolder(
-        path,
-        read_hex(line, "own", DIGEST_BYTES),
-        read_hex(line, "content", DIGEST_BYTES),
-        read_hex(line, "subtree", DIGEST_BYTES),
-        frozenset(top + _read_name(name) for name in names),
-        files is not None,
-        first,
-        last,
-        rows,
-        _read_buckets(line, rows, is_single=first and last),
-    )
-
-
-def _read_buckets(line: JsonObject, files: Iterable[ReportedFile], *, is_single: bool) -> SentBuckets | None:
-    value = line.get("buckets")
-    if value is None or line.get("files") is None:
+def _read_buckets(line: FolderLine, files: Iterable[ReportedFile]) -> SentBuckets | None:
+    if line.buckets is None or line.files is None:
         return None
-    bits, numbers = (value.get("bits"), value.get("numbers")) if isinstance(value, dict) else (None, None)
-    if not (isinstance(numbers, list) and type(bits) is int and 1 <= bits <= MOST_BITS and is_single):
-        raise ProtocolError("buckets: bits and numbers are needed, of a folder in one part")
-    if not all(type(one) is int and 0 <= one < 1 << bits for one in numbers):
-        raise ProtocolError("buckets: numbers of buckets are needed")
+    bits, numbers = line.buckets.bits, line.buckets.numbers
+    if not 1 <= bits <= MOST_BITS or not (line.first and line.last) or any(one >= 1 << bits for one in numbers):
+        raise ProtocolError("buckets: bits and numbers of buckets are needed, of a folder in one part")
     found = SentBuckets(bits, frozenset(numbers))
     if not all(found.has(one.name) for one in files):
         raise ProtocolError("buckets: a file is in another bucket")
     return found
-
-
-def _read_name(name: object) -> bytes:
-    path = read_relative({"folders": name}, "folders")
-    if not path or b"/" in path:
-        raise ProtocolError("folders: a name is needed")
-    return path
 
 
 def _join(folder: SentFolder, part: SentFolder) -> None:

@@ -18,16 +18,17 @@ from integrity.errors import AppError, ProtocolError
 from integrity.hub import audit
 from integrity.hub.members import find_refused_sets, find_sets_of_roots, find_unsettled, update_members
 from integrity.hub.reported import (
+    AboutRoot,
+    BeginsStream,
     BoxHeartbeat,
+    ForgottenFinding,
     MessagesHeader,
     ReportedFinding,
-    read_finding,
-    read_number,
-    read_number_or_none,
     write_body,
 )
 from integrity.hub.schema import box, box_event, box_finding, box_stream
 from integrity.model import FindingState
+from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import FIRST_CHAIN, LARGEST, JsonObject, MessageKind, ReportMessage, extend_chain
 
 NOT_REPORTED = "not_reported"
@@ -132,7 +133,7 @@ def _find_new(
     """Return the messages behind the last stored one, and the chain up to their end (I2)."""
     if header.first > last + 1:
         raise WentBack(f"message {last + 1} is missing before {header.first}")
-    chain, new = header.chain, []
+    chain, new = bytes(header.chain), []
     for message in messages:
         if message.number == last + 1 and chain != last_chain:
             raise WentBack(f"message {message.number} does not continue what the box sent before")
@@ -175,7 +176,7 @@ def _store_message(c: sa.Connection, box_id: int, stream: bytes, message: Report
 
 def _store_event(c: sa.Connection, box_id: int, message: ReportMessage) -> None:
     body = write_body(message.body)
-    root_id = read_number_or_none(message.body, "root_id")
+    root_id = read_form(AboutRoot, message.body).root_id
     values = {"box_id": box_id, "at": message.at, "kind": message.kind.value, "root_id": root_id}
     c.execute(sa.insert(box_event).values(body=body, **values))
 
@@ -183,11 +184,11 @@ def _store_event(c: sa.Connection, box_id: int, message: ReportMessage) -> None:
 def _take_finding(c: sa.Connection, box_id: int, stream: bytes, body: JsonObject, now: int) -> set[int]:
     """Store a finding as it is now. Return the root that it is in."""
     if "kind" in body:
-        return _store_finding(c, box_id, stream, read_finding(body), now)
+        return _store_finding(c, box_id, stream, read_form(ReportedFinding, body), write_body(body), now)
     # The box has forgotten all of it but its number, with the root that it was in.
     which = (
         box_finding.c.box_id == box_id,
-        box_finding.c.number == read_number(body, "id"),
+        box_finding.c.number == read_form(ForgottenFinding, body).number,
         box_finding.c.resolved_at.is_(None),
     )
     roots = set(c.execute(sa.select(box_finding.c.root_id).where(*which)).scalars())
@@ -195,7 +196,9 @@ def _take_finding(c: sa.Connection, box_id: int, stream: bytes, body: JsonObject
     return roots - {None}
 
 
-def _store_finding(c: sa.Connection, box_id: int, stream: bytes, found: ReportedFinding, now: int) -> set[int]:
+def _store_finding(
+    c: sa.Connection, box_id: int, stream: bytes, found: ReportedFinding, body: str, now: int
+) -> set[int]:
     """Insert or update a finding; one that the box resolved before stays as it is (I3)."""
     same_number = (box_finding.c.box_id == box_id) & (box_finding.c.number == found.number)
     rows = c.execute(
@@ -209,9 +212,9 @@ def _store_finding(c: sa.Connection, box_id: int, stream: bytes, found: Reported
         "state": found.state,
         "certainty": found.certainty,
         "resolved_at": None if found.resolved_at is None else now,
-        "body": found.body,
+        "body": body,
     }
-    if (found.resolved_at is None) == (found.state == FindingState.RESOLVED):
+    if (found.resolved_at is None) == (found.state == FindingState.RESOLVED.value):
         raise ProtocolError("resolved_at and state contradict each other")
     # Another finding with this number: the box was restored from an image that did not have it yet.
     reused = same_number & (box_finding.c.opened_at != found.opened_at) & box_finding.c.resolved_at.is_(None)
@@ -229,7 +232,7 @@ def _store_finding(c: sa.Connection, box_id: int, stream: bytes, found: Reported
 
 def _expect_repeats(c: sa.Connection, box_id: int, message: ReportMessage) -> None:
     """Note how many messages repeat findings."""
-    until = min(message.number + (read_number_or_none(message.body, "findings") or 0), LARGEST)
+    until = min(message.number + (read_form(BeginsStream, message.body).findings or 0), LARGEST)
     c.execute(sa.update(box).where(box.c.id == box_id).values(repeats_until=until))
 
 

@@ -17,6 +17,7 @@ from integrity.hub.database import add_new
 from integrity.hub.grants import load_grants
 from integrity.hub.reported import AnnouncedRoot
 from integrity.hub.schema import member, replica_set
+from integrity.reporting.protocol import encode
 
 _VOTED_ON = ("set_id", "removed_at", "excludes", "path", "url")
 """What a vote depends on, or names in the commands that it finds."""
@@ -63,7 +64,7 @@ def _values(root: AnnouncedRoot, set_id: int | None) -> dict[str, Any]:
         "set_id": set_id,
         "path": root.path,
         "url": root.url,
-        "excludes": root.excludes,
+        "excludes": encode(root.excludes).decode("ascii"),
         "policy": root.policy,
         "verify_every_s": root.verify_every_s,
         "file_count": root.file_count,

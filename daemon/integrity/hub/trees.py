@@ -21,9 +21,9 @@ from integrity.errors import ProtocolError
 from integrity.files.scope import find_parents
 from integrity.hub.bulk import FileRow, load_files
 from integrity.hub.database import HubDatabase, add_new, replace_rows
-from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of, read_relative
+from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of
 from integrity.hub.former import keep_gone
-from integrity.hub.reported import DIGEST_BYTES, read_hex
+from integrity.hub.reported import ComparedFolder
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.hub.stored_files import (
     AT_ONCE,
@@ -43,7 +43,6 @@ from integrity.reporting.digest_tree import (
     digest_files,
     digest_subtree,
 )
-from integrity.reporting.protocol import JsonObject
 
 _DIGESTED_AT_ONCE = 20_000
 _FILE = tuple(file_part.c[name] for name in ReportedFile._fields)
@@ -68,21 +67,17 @@ def find_tree_member(c: sa.Connection, box_id: int, root_id: int, *, locks: bool
     return None if row is None else TreeMember(*row)
 
 
-def compare(c: sa.Connection, tree: TreeMember, lines: Sequence[JsonObject]) -> Differences:
-    """Compare folders of a box (path, own, subtree) with what is stored."""
-    asked = [
-        (read_relative(line, "path"), read_hex(line, "own", DIGEST_BYTES), read_hex(line, "subtree", DIGEST_BYTES))
-        for line in lines
-    ]
+def compare(c: sa.Connection, tree: TreeMember, asked: Sequence[ComparedFolder]) -> Differences:
+    """Compare folders of a box with what is stored."""
     stored = {}
-    for chunk in chunked({path for path, _, _ in asked}):
+    for chunk in chunked({one.path for one in asked}):
         query = sa.select(folder.c.path, member_folder.c.own, member_folder.c.subtree).join_from(folder, member_folder)
         where = (folder.c.set_id == tree.set_id, member_folder.c.member_id == tree.id, folder.c.path.in_(chunk))
         stored.update({path: (own, subtree) for path, own, subtree in c.execute(query.where(*where))})
-    found = [(index, own, subtree, *stored.get(path, (b"", b""))) for index, (path, own, subtree) in enumerate(asked)]
+    pairs = [(one, stored.get(one.path, (b"", b""))) for one in asked]
     return Differences(
-        [index for index, own, _, stored_own, _ in found if own != stored_own],
-        [index for index, _, subtree, _, stored_subtree in found if subtree != stored_subtree],
+        [index for index, (one, (own, _)) in enumerate(pairs) if one.own != own],
+        [index for index, (one, (_, subtree)) in enumerate(pairs) if one.subtree != subtree],
     )
 
 

@@ -30,12 +30,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from itertools import product
 from typing import NamedTuple
 
 import xxhash
 
-from integrity.errors import ProtocolError
 from integrity.model import ReadHow
 
 FROZEN = 1
@@ -49,17 +47,12 @@ _NO_DIGEST = bytes(16)
 _LENGTH = struct.Struct("<I")
 _ROW = struct.Struct("<Qq16s16sqqBB")
 _CONTENT = struct.Struct("<Q16s16s")
-_OR_NONE = {str: (str, type(None)), int: (int, type(None))}
 MOST_BITS = 14
 """Of the number of a bucket: all digests are 96 KiB."""
 
 _IN_BUCKET = 8
 _BUCKET_BYTES = 6
 _BUCKET_MASK = (1 << 8 * _BUCKET_BYTES) - 1
-_SHAPES = frozenset(
-    product((str,), (int,), (int,), _OR_NONE[str], _OR_NONE[str], (int,), _OR_NONE[int], (int,), (int,))
-)
-"""The types of the nine values of a file: a set, because this is asked for each of millions of files."""
 
 
 class ReportedFile(NamedTuple):
@@ -217,40 +210,3 @@ def file_values(file: ReportedFile) -> list[object]:
         file.read_how,
         file.flags,
     ]
-
-
-def read_file_values(values: object) -> ReportedFile:
-    """
-    Read the array of a file.
-
-    Raises:
-        ProtocolError: it is none, or a value is out of its range.
-    """
-    if not isinstance(values, list) or tuple(map(type, values)) not in _SHAPES:
-        raise ProtocolError("not a file of a folder: it needs nine values")
-    name, size, mtime_ns, md5, xxh3, *others = values
-    try:
-        file = ReportedFile(
-            name.encode("utf-8", "surrogateescape"),
-            size,
-            mtime_ns,
-            None if md5 is None else bytes.fromhex(md5),
-            None if xxh3 is None else bytes.fromhex(xxh3),
-            *others,
-        )
-        _check(file)
-    except (ValueError, struct.error) as error:
-        raise ProtocolError(f"not a file of a folder: {error}") from error
-    return file
-
-
-def _check(file: ReportedFile) -> None:
-    """Raise ValueError or struct.error for what no file can have."""
-    name, size_bytes, mtime_ns, md5, xxh3, recorded_at, verified_at, read_how, flags = file
-    if not 0 < len(name) <= 4096 or b"/" in name or b"\0" in name or name in (b".", b".."):
-        raise ValueError("its name can't be a file's")
-    if (md5 is not None and len(md5) != 16) or (xxh3 is not None and len(xxh3) != 16):
-        raise ValueError("a digest has not 16 bytes")
-    if read_how >= len(READ_HOWS) or size_bytes >= 1 << 63:
-        raise ValueError("a number is out of its range")
-    _ROW.pack(size_bytes, mtime_ns, _NO_DIGEST, _NO_DIGEST, recorded_at, verified_at or 0, read_how, flags)

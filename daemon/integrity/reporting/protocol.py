@@ -132,24 +132,6 @@ def message_object(message: ReportMessage) -> JsonObject:
     return {"n": message.number, "at": message.at, "kind": message.kind.value, "body": message.body}
 
 
-def read_message(line: JsonObject) -> ReportMessage:
-    """
-    Read the object of a line.
-
-    Raises:
-        ProtocolError: it is no message.
-    """
-    match line:
-        case {"n": int(number), "at": int(at), "kind": str(kind), "body": dict(body)} if number and is_number(number):
-            if not is_number(at):
-                raise ProtocolError(f"message {number}: at is out of range")
-            if kind not in set(MessageKind):
-                raise ProtocolError(f"message {number} has the unknown kind {kind!r}")
-            return ReportMessage(number, at, MessageKind(kind), body)
-        case _:
-            raise ProtocolError("not a message: it needs n, at, kind and body")
-
-
 def is_number(value: object) -> TypeGuard[int]:
     """Return whether a value is a whole number, not negative and of at most 63 bits; true and false are none."""
     return type(value) is int and 0 <= value <= LARGEST

@@ -14,11 +14,12 @@ from integrity.errors import ProtocolError, printable
 from integrity.hub.admission import Refused
 from integrity.hub.api import Answer, BoxCall, BoxGuard
 from integrity.hub.quota import WORKER_BYTES, BoxQuota
-from integrity.hub.reported import require_version
+from integrity.hub.reported import PlainHeader, read_call
 from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
 from integrity.hub.shards.store import StoreFull, UploadRefused
 from integrity.hub.shards.workers import ShardRefused
-from integrity.jobs.shards.messages import VisitResult, read_message
+from integrity.jobs.shards.messages import VisitResult
+from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import JsonObject, decode, decode_lines
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class ShardApi:
 
 def _read(call: BoxCall) -> JsonObject:
     value = decode(call.body)
-    require_version(value)
+    read_call(PlainHeader, value)
     return value
 
 
@@ -125,7 +126,7 @@ def _store(hub: ShardHub, call: BoxCall) -> JsonObject:
     """Receive a part of a file: a line with its place, then the data."""
     line, _, data = call.body.partition(b"\n")
     header = decode(line)
-    require_version(header)
+    read_call(PlainHeader, header)
     job = HeldJob.read(call.reporter.box_id, header)
     offset, size = read_number(header, "offset"), read_number(header, "size")
     return hub.receive(job, _read_digest(header), offset, size, data)
@@ -133,8 +134,8 @@ def _store(hub: ShardHub, call: BoxCall) -> JsonObject:
 
 def _finish(hub: ShardHub, call: BoxCall) -> JsonObject:
     header, *findings = [*decode_lines(call.body)] or [{}]
-    require_version(header)
-    job, result = HeldJob.read(call.reporter.box_id, header), read_message(VisitResult, header)
+    read_call(PlainHeader, header)
+    job, result = HeldJob.read(call.reporter.box_id, header), read_form(VisitResult, header)
     return hub.finish(job, result, findings)
 
 

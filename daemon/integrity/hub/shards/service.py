@@ -20,10 +20,11 @@ from integrity.hub.shards.schema import shard
 from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
 from integrity.hub.work import MINUTE_S, HubDuty
-from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, to_path, write_message
+from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, to_path, write_message
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
-from integrity.reporting.protocol import JsonObject, encode, is_number
+from integrity.reporting.forms import Number, read_form
+from integrity.reporting.protocol import JsonObject, encode
 
 if TYPE_CHECKING:
     from integrity.config import HubServer
@@ -71,10 +72,7 @@ def read_number(body: JsonObject, name: str) -> int:
     Raises:
         ProtocolError: it is missing.
     """
-    value = body.get(name)
-    if not is_number(value):
-        raise ProtocolError(f"{name} is no number")
-    return value
+    return read_form(dict[str, Number], {name: body.get(name)})[name]
 
 
 class ShardHub:
@@ -117,7 +115,7 @@ class ShardHub:
         Raises:
             ShardRefused: it gets no work.
         """
-        offer = read_message(TreeOffer, body)
+        offer = read_form(TreeOffer, body)
         if not 0 < len(offer.tree) <= _LONGEST_NAME or not offer.tree.isprintable():
             raise ProtocolError("tree is no name")
         if not offer.verify_every_s or len(encode(offer.settings)) > _LONGEST_SETTINGS:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 import zstandard
+from msgspec import Struct
 
 from integrity.errors import ProtocolError, printable
 from integrity.files.scope import TreeScope, find_parents
@@ -34,7 +35,8 @@ from integrity.hub.shards.workers import (
 )
 from integrity.jobs.shards.messages import VisitResult, read_survey_line, to_path
 from integrity.jobs.shards.survey import FolderSize, Size, restrict
-from integrity.reporting.protocol import JsonObject, is_number
+from integrity.reporting.forms import Number, read_form
+from integrity.reporting.protocol import JsonObject
 
 _LONGEST_LINE = 64 << 10
 _MOST_FOLDERS = 5_000_000
@@ -184,25 +186,27 @@ def _replace_findings(c: sa.Connection, shard_id: int, findings: Sequence[JsonOb
         c.execute(sa.insert(shard_finding), rows)
 
 
+class ShardFinding(Struct, frozen=True):
+    """An open finding in the catalog of a shard; see the columns of ``schema.shard_finding``."""
+
+    number: Number
+    path: str
+    kind: str
+    opened_at: Number
+    body: dict[str, object]
+
+
 def _read_finding(shard_id: int, value: JsonObject) -> dict[str, object]:
-    match value:
-        case {
-            "number": int(number),
-            "path": str(path),
-            "kind": str(kind),
-            "opened_at": int(opened_at),
-            "body": dict(body),
-        } if is_number(number) and is_number(opened_at):
-            place = to_path(path)
-            return {
-                "shard_id": shard_id,
-                "number": number,
-                "path": place if len(place) <= LONGEST_INDEXED else b"",
-                "kind": printable(kind[:_LONGEST_KIND]),
-                "opened_at": opened_at,
-                "body": write_body(body),
-            }
-    raise ProtocolError("not a finding of a shard: it needs number, path, kind, opened_at and body")
+    one = read_form(ShardFinding, value)
+    place = to_path(one.path)
+    return {
+        "shard_id": shard_id,
+        "number": one.number,
+        "path": place if len(place) <= LONGEST_INDEXED else b"",
+        "kind": printable(one.kind[:_LONGEST_KIND]),
+        "opened_at": one.opened_at,
+        "body": write_body(one.body),
+    }
 
 
 def _cut_again(

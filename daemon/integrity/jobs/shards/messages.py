@@ -7,19 +7,18 @@ Paths are text with lone surrogates for bytes that are not UTF-8, as everywhere 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any
 
 from integrity.errors import ProtocolError
 from integrity.files.scope import TreeScope
 from integrity.jobs.shards.survey import FolderSize, Size
-from integrity.reporting.protocol import JsonObject, encode, is_number
+from integrity.reporting.forms import Number, read_form
+from integrity.reporting.protocol import JsonObject, encode
 
 MOST_FINDINGS = 5000
 """Findings of one shard that a worker sends; of more, the hub learns the number."""
-
-T = TypeVar("T")
 
 
 def to_text(path: bytes) -> str:
@@ -46,6 +45,9 @@ def to_path(text: str) -> bytes:
     if path and not is_in_tree(path):
         raise ProtocolError(f"{text!r} is no path in a tree")
     return path
+
+
+_SURVEY_LINE: Any = tuple[str, Number, Number]
 
 
 class DiskTrust(StrEnum):
@@ -78,18 +80,18 @@ class ShardTask:
         requires_names: recorded names have to be there; False: the owner said that what is there is right.
     """
 
-    job: int
-    shard: int | None
-    version: int
+    job: Number
+    shard: Number | None
+    version: Number
     digest: str | None
     folders: tuple[str, ...]
     left_out: tuple[str, ...]
-    round_at: int
-    now: int
-    visit_s: int
-    every_s: int
-    most_files: int
-    most_bytes: int
+    round_at: Number
+    now: Number
+    visit_s: Number
+    every_s: Number
+    most_files: Number
+    most_bytes: Number
     landmarks: tuple[str, ...] = ()
     requires_names: bool = True
 
@@ -125,16 +127,16 @@ class VisitResult:
         disk: name of the file system on which recorded names were found; None: it is not known to be the right one.
     """
 
-    version: int
+    version: Number
     digest: str
     is_complete: bool
-    files: int
-    bytes: int
-    oldest_at: int | None
-    apart_bytes: int
-    read_bytes: int
-    read_ms: int
-    findings_total: int
+    files: Number
+    bytes: Number
+    oldest_at: Number | None
+    apart_bytes: Number
+    read_bytes: Number
+    read_ms: Number
+    findings_total: Number
     survey: str | None = None
     is_reading: bool = True
     disk: str | None = None
@@ -153,9 +155,9 @@ class TreeRest:
     """
 
     is_surveyed: bool
-    parts: int
-    taken: int
-    next_due_at: int | None
+    parts: Number
+    taken: Number
+    next_due_at: Number | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +174,8 @@ class TreeOffer:
     """
 
     tree: str
-    inode: int
-    verify_every_s: int
+    inode: Number
+    verify_every_s: Number
     settings: JsonObject = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
@@ -181,44 +183,6 @@ class TreeOffer:
 def write_message(message: ShardTask | VisitResult | TreeOffer | TreeRest) -> JsonObject:
     """Write a message as an object."""
     return asdict(message)
-
-
-def read_message(kind: type[T], value: JsonObject) -> T:
-    """
-    Read the object of a message.
-
-    Raises:
-        ProtocolError: a value is missing, or none that it may be.
-    """
-    names = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]  # only called with dataclasses
-    try:
-        known = [name for name, one in names.items() if name in value or one.default is MISSING]
-        return kind(**{name: _check(names[name].type, value[name], name) for name in known})
-    except KeyError as error:
-        raise ProtocolError(f"{error.args[0]} is missing") from error
-
-
-def _check(kind: object, value: object, name: str) -> object:
-    """Return a value of a message if its type and range are right. Types are texts: annotations are not evaluated."""
-    allowed = str(kind).split(" | ")
-    if value is None and "None" in allowed:
-        return value
-    match value:
-        case bool():
-            is_right = "bool" in allowed
-        case int():
-            is_right = "int" in allowed and is_number(value)
-        case str():
-            is_right = "str" in allowed
-        case dict():
-            is_right = "JsonObject" in allowed
-        case list() | tuple() if all(isinstance(one, str) for one in value):
-            is_right, value = "tuple[str, ...]" in allowed, tuple(value)
-        case _:
-            is_right = False
-    if not is_right:
-        raise ProtocolError(f"{name} is no {kind}")
-    return value
 
 
 def write_survey(folders: Iterable[FolderSize]) -> Iterator[bytes]:
@@ -234,7 +198,5 @@ def read_survey_line(line: object) -> FolderSize:
     Raises:
         ProtocolError: it is none.
     """
-    match line:
-        case [str(path), int(files), int(size)] if is_number(files) and is_number(size):
-            return FolderSize(to_path(path), Size(files, size))
-    raise ProtocolError("not a line of a survey: it needs path, files and bytes")
+    path, files, size = read_form(_SURVEY_LINE, line)
+    return FolderSize(to_path(path), Size(files, size))

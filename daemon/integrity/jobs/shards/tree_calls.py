@@ -22,12 +22,12 @@ from integrity.jobs.shards.messages import (
     ShardTask,
     TreeOffer,
     VisitResult,
-    read_message,
     to_text,
     write_message,
 )
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_file, pack_lines, unpack_file
 from integrity.reporting.client import HubClient
+from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import MOST_BODY_BYTES, VERSION, JsonObject, encode, encode_lines
 from integrity.reporting.token import load_token
 
@@ -89,7 +89,7 @@ class TreeCalls:
         """Ask for a job; return it, if there is one, and the answer."""
         answer = self.call(path, body)
         task = answer.get("task")
-        return (read_message(ShardTask, task) if isinstance(task, dict) else None), answer
+        return (read_form(ShardTask, task) if isinstance(task, dict) else None), answer
 
     def _join(self) -> None:
         seen = local_copy.see_tree(self.root.path)

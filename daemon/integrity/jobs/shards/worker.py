@@ -24,11 +24,12 @@ from integrity.jobs.report import Stop
 from integrity.jobs.shards import local_copy
 from integrity.jobs.shards.lease import Lease
 from integrity.jobs.shards.local_copy import OtherTree
-from integrity.jobs.shards.messages import ShardTask, TreeRest, read_message, write_survey
+from integrity.jobs.shards.messages import ShardTask, TreeRest, write_survey
 from integrity.jobs.shards.survey import measure_tree, summarize
 from integrity.jobs.shards.tree_calls import FindingWriter, TreeCalls, make_calls, read_seconds
 from integrity.jobs.shards.visit import visit
 from integrity.jobs.shards.work_folder import make_work_folder
+from integrity.reporting.forms import read_form
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -123,7 +124,7 @@ class ShardWorker:
         task, answer = self._calls.ask("take", {})
         if task is None:
             rest = answer.get("rest")
-            known = read_message(TreeRest, rest) if isinstance(rest, dict) else None
+            known = read_form(TreeRest, rest) if isinstance(rest, dict) else None
             return WorkerPause(read_seconds(answer, "wait_s", 60.0), self._done, known)
         self._do(task, read_seconds(answer, "beat_s", 10.0), folder)
         return None
