@@ -20,9 +20,7 @@ class Refused(Exception):
     Say that a request is refused before it is looked at.
 
     Args:
-        status: HTTP status.
         code: of the error, for programs.
-        message: for people.
         retry_after_s: when the same may be tried again; None: never.
     """
 
@@ -41,7 +39,6 @@ class Rates:
     Args:
         per_s: how many requests a key may make in the long run, each second.
         burst: how many at once.
-        clock: seconds, monotonic.
     """
 
     def __init__(self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:

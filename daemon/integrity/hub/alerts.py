@@ -86,8 +86,6 @@ def send_alerts(
     Send what is due through each channel.
 
     Args:
-        database: of the hub.
-        now: seconds UTC.
         channels: each with a unique name.
         settings: define which alerts are sent, and how often.
         hostname: of the hub, for subjects.

@@ -107,15 +107,7 @@ Answer = Callable[[BoxCall], JsonObject | bytes]
 
 
 class BoxApi:
-    """
-    The calls of boxes.
-
-    Args:
-        database: of the hub.
-        votes: where votes are queued.
-        quota: charges boxes for what they store.
-        clock: seconds UTC.
-    """
+    """The calls of boxes."""
 
     def __init__(
         self, database: HubDatabase, votes: VoteQueue, quota: BoxQuota, clock: Callable[[], float] = time.time
@@ -227,13 +219,7 @@ class _GuardedCall:
 
 
 class BoxGuard:
-    """
-    What each call of a box passes first (A1, A2).
-
-    Args:
-        database: of the hub.
-        clock: seconds UTC.
-    """
+    """What each call of a box passes first (A1, A2)."""
 
     def __init__(self, database: HubDatabase, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -250,7 +236,6 @@ class BoxGuard:
         self._tokens = TokenTable(self._load_tokens)
 
     def route(self, path: str, answer: Answer) -> Route:
-        """Return the route of a call."""
         return Route(PREFIX + path, _GuardedCall(self, answer), methods=["POST"])
 
     async def hold(self, stack: AsyncExitStack, request: Request) -> CallingBox:

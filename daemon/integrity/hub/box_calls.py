@@ -129,7 +129,6 @@ _INTERFACE = JsonInterface(
 
 
 def describe_calls() -> JsonObject:
-    """Return the description of the calls of boxes."""
     paths: dict[str, JsonObject] = {}
     for call in CALLS.values():
         path, answer = f"/{call.path}", describe_answer(call.summary, call.answer)

@@ -41,13 +41,7 @@ class BoxLimits(NamedTuple):
 
 
 def check_boxes(c: sa.Connection, now: int, limits: BoxLimits) -> None:
-    """
-    Bring the findings about boxes up to date.
-
-    Args:
-        c: in a transaction.
-        now: seconds UTC.
-    """
+    """Bring the findings about boxes up to date."""
     usage = box_usage.c
     is_its = member.c.box_id == box.c.id, member.c.removed_at.is_(None)
     refused = sa.select(sa.func.min(member.c.refused_set)).where(*is_its)

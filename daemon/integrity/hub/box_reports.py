@@ -76,7 +76,6 @@ class BoxFindingRecord:
 
     @property
     def message(self) -> str:
-        """What the box says of it."""
         return read_text(self.body, "message")
 
 
@@ -92,7 +91,6 @@ class BoxEvent:
 
     @property
     def text(self) -> str:
-        """What happened, for people."""
         return _describe_run(self.body) if self.kind == MessageKind.RUN else _describe_action(self.body)
 
 

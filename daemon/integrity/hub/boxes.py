@@ -62,8 +62,6 @@ def add_box(c: sa.Connection, name: str, now: int, grants: Grants) -> str:
     Add a box, or give a revoked one a new token (I2).
 
     Args:
-        name: of the box.
-        now: seconds UTC.
         grants: the sets and trees that it may be in; those that a revoked one had stay.
 
     Returns:

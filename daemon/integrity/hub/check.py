@@ -49,7 +49,6 @@ def check_hub(database: HubDatabase, now: int, *, progress: Callable[[int], None
 
     Args:
         database: opened with any revision.
-        now: seconds UTC.
         progress: gets the number of files that were checked so far.
     """
     with database.read() as c:

@@ -73,8 +73,6 @@ class PartWatch:
         Add a part, which works until the contrary is noted.
 
         Args:
-            name: see ``FailingPart``.
-            words: see ``FailingPart``.
             patience_s: it may fail for so long (P1).
             late_s: it does not work if nothing was noted for so long (P2); None: it need not do anything.
         """
@@ -82,7 +80,6 @@ class PartWatch:
             self._states[name] = _PartState(words, patience_s, late_s, self._monotonic())
 
     def note_success(self, *names: str) -> None:
-        """Note that parts worked."""
         with self._lock:
             for name in names:
                 self._states[name] = replace(self._states[name], good_at=self._monotonic(), failed_at=None, reason="")

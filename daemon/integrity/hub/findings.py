@@ -38,9 +38,6 @@ class HubFinding:
     A finding of the hub, as stored.
 
     Attributes:
-        box_name: name of the box that it is about, if any.
-        set_name: name of the replica set, if any.
-        command_box_name: name of the box to run the command on.
         evidence: JSON, see ``replica_words``.
         subjects: how many files, boxes or trees it stands for.
         alerted: JSON, see ``alerts``.
@@ -86,10 +83,8 @@ def record_drafts(
     Open, update and resolve the findings about one subject (I1).
 
     Args:
-        c: in a transaction.
         about: which unresolved findings the drafts replace.
         drafts: all that is wrong now.
-        now: seconds UTC.
         resolution: why the others end.
     """
     new = {(one.kind, one.set_id, one.tree_id, one.box_id, one.path): one for one in drafts}
@@ -133,7 +128,6 @@ def _update(c: sa.Connection, row: sa.Row[Any], draft: Draft, now: int) -> None:
 
 
 def resolve_ids(c: sa.Connection, ids: Sequence[int], resolution: str, now: int) -> None:
-    """Resolve findings."""
     was_sent = sa.case((finding.c.alerted.is_(None), 0), else_=1)
     values = {"state": FindingState.RESOLVED.value, "resolved_at": now, "resolution": resolution, "is_news": was_sent}
     for start in range(0, len(ids), _ROWS_AT_ONCE):

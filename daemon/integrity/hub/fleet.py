@@ -39,7 +39,6 @@ class BoxHealth(StrEnum):
 
     @property
     def words(self) -> str:
-        """How people read it."""
         return _HEALTH_WORDS[self]
 
 
@@ -87,11 +86,8 @@ class BoxStatus:
     A box, what it reports, and what is unresolved about it.
 
     Attributes:
-        box: as it last reported.
-        roots: that it reports now.
         finding_count: unresolved findings that it reported.
         hub_found: unresolved findings of the hub about it.
-        now: seconds UTC.
         silent_after_s: a box that reports less often is silent.
     """
 
@@ -138,12 +134,10 @@ class BoxStatus:
 
     @property
     def files(self) -> int:
-        """Files of all its roots."""
         return sum(one.file_count for one in self.roots)
 
     @property
     def bytes(self) -> int:
-        """Their sizes, added up."""
         return sum(one.byte_count for one in self.roots)
 
     @property

@@ -33,10 +33,6 @@ def sum_up_fleet(
     Return the sentence for all boxes; what is worst stands first.
 
     Args:
-        fleet: all boxes.
-        found: unresolved findings of the hub.
-        sets: all replica sets.
-        now: seconds UTC.
         failing: parts of the hub that do not work; what they would have found is not known.
     """
     stopped = [*(one.text for one in failing), *([_WHERE_TO_LOOK] if failing else [])]

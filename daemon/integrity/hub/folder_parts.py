@@ -36,7 +36,6 @@ class SentBuckets(NamedTuple):
     numbers: frozenset[int]
 
     def has(self, name: bytes) -> bool:
-        """Return whether a file is in one of them."""
         return find_bucket(name, self.bits) in self.numbers
 
 

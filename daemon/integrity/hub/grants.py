@@ -62,7 +62,6 @@ def read_grants(sets: Iterable[str], trees: Iterable[str]) -> Grants:
 
 
 def load_grants(c: sa.Connection, box_id: int) -> Grants:
-    """Return what a box may be in."""
     rows = c.execute(sa.select(box_grant.c.kind, box_grant.c.name).where(box_grant.c.box_id == box_id)).all()
     return Grants(*(frozenset(row.name for row in rows if row.kind == kind) for kind in GrantKind))
 

@@ -72,7 +72,6 @@ class MessagesStored(NamedTuple):
 
 
 def store_heartbeat(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, now: int) -> HeartbeatStored:
-    """Store a heartbeat."""
     row = _lock_box(c, reporter.box_id)
     values = {
         "seen_at": now,

@@ -89,7 +89,6 @@ def find_unsettled(c: sa.Connection, box_id: int) -> list[int]:
 
 
 def find_sets_of_roots(c: sa.Connection, box_id: int, root_ids: Iterable[int]) -> set[int]:
-    """Return the sets that some roots of a box are in."""
     wanted = list(root_ids)
     if not wanted:
         return set()
@@ -107,7 +106,6 @@ def find_refused_sets(c: sa.Connection, box_id: int) -> list[str]:
 
 
 def remove_files(c: sa.Connection, member_id: int) -> None:
-    """Remove all that is stored of the files of a member."""
     for table in (schema.file_part, schema.file, schema.former_file, schema.member_folder):
         c.execute(sa.delete(table).where(table.c.member_id == member_id))
 

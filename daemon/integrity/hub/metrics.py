@@ -57,7 +57,6 @@ class _FleetCollector:
         self._failing = failing
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric."""
         yield from _collect_boxes(self._boxes)
         yield from _collect_sets(self._sets)
         findings = gauge("hub_findings_open", "Open findings of the hub.", "kind")

@@ -29,7 +29,6 @@ def sentence_object(sentence: Sentence) -> JsonObject:
 
 
 def box_object(one: BoxStatus) -> JsonObject:
-    """Write a box."""
     box = one.box
     return {
         "name": box.name,
@@ -54,7 +53,6 @@ def box_object(one: BoxStatus) -> JsonObject:
 
 
 def box_root_object(root: BoxRoot, one: BoxStatus) -> JsonObject:
-    """Write a root of a box."""
     age = one.age_of(root)
     return {
         "root_id": root.root_id,
@@ -87,7 +85,6 @@ def set_object(one: SetStatus, statuses: Mapping[int, BoxStatus]) -> JsonObject:
 
 
 def tree_object(promise: TreePromise, now: int) -> JsonObject:
-    """Write a shared tree."""
     return {
         "name": promise.name,
         "sentence": promise.describe(now),
@@ -178,7 +175,6 @@ def _write_body(body: Mapping[str, object]) -> JsonObject:
 
 
 def audit_object(entry: AuditEntry) -> JsonObject:
-    """Write an entry of the audit log."""
     return {**entry._asdict(), "at": iso_time(entry.at)}
 
 

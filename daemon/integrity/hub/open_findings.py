@@ -43,7 +43,6 @@ class OpenFindings:
         return any(HUB_KINDS[kind].weight is Weight.PROBLEM for kind in self.findings)
 
     def add(self, kind: HubFindingKind, findings: int, subjects: int) -> None:
-        """Add findings of a kind."""
         self.findings[kind] += findings
         self.subjects[kind] += subjects
 
@@ -62,7 +61,6 @@ class OpenFindings:
 
 
 def count_open(c: sa.Connection) -> OpenFindings:
-    """Count all unresolved findings."""
     return _count(c, None)[None]
 
 

@@ -64,9 +64,7 @@ class BoxQuota:
     Charges boxes for what they store.
 
     Args:
-        database: of the hub.
         limit_bytes: of one box.
-        clock: seconds UTC.
     """
 
     def __init__(self, database: HubDatabase, limit_bytes: int, clock: Callable[[], float] = time.time) -> None:

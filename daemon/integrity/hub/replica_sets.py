@@ -21,13 +21,10 @@ class SetStatus:
     A replica set.
 
     Attributes:
-        id: its number.
         name: as its members report it: any text.
         created_at: when a box first reported it.
         voted_at: when its last vote was completed; None: none yet.
         vote_ms: how long that took.
-        members: the roots that boxes report in it now.
-        found: unresolved findings about it.
     """
 
     id: int
@@ -51,7 +48,6 @@ def describe_agreement(one: SetStatus, fleet: Mapping[int, BoxStatus]) -> Agreem
     Say whether the members of a set agree, as far as it is known.
 
     Args:
-        one: the set.
         fleet: the status of each box, by number.
     """
     if one.found:

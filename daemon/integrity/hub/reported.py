@@ -40,7 +40,6 @@ class SetName(OneLine):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read it."""
         name = super().read(text)
         if not 0 < len(name) <= _LONGEST_SET:
             raise ValueError(f"a name of at most {_LONGEST_SET} characters is needed")
@@ -52,7 +51,6 @@ class RootPath(PathBytes):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read it."""
         path = super().read(text)
         if not path.startswith(b"/"):
             raise ValueError("an absolute path is needed")
@@ -64,7 +62,6 @@ class FolderPath(PathBytes):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read it."""
         path = super().read(text)
         if len(path) > LONGEST_INDEXED:
             raise ValueError(f"a path of {len(path):,} bytes; at most {LONGEST_INDEXED:,}")
@@ -78,7 +75,6 @@ class FolderName(FolderPath):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read it."""
         name = super().read(text)
         if not name or b"/" in name:
             raise ValueError("a name is needed")
@@ -92,7 +88,6 @@ class Time(int):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read it."""
         return cls(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp())
 
 
@@ -145,7 +140,6 @@ class BoxHeartbeat(Struct, frozen=True):
     machine: Hex | None = None
 
     def __post_init__(self) -> None:
-        """Require each root once."""
         if len({root.root_id for root in self.roots}) < len(self.roots):
             raise ValueError("roots: one of them is named twice")
 

@@ -25,13 +25,7 @@ _KEPT_S = {
 
 
 def retain(database: HubDatabase, now: int) -> None:
-    """
-    Delete what is older than it is kept. Unresolved findings and the audit log are kept forever.
-
-    Args:
-        database: of the hub.
-        now: seconds UTC.
-    """
+    """Delete what is older than it is kept. Unresolved findings and the audit log are kept forever."""
     for at, kept_s in _KEPT_S.items():
         _delete(database, at.table, at < now - kept_s)
     with database.transaction() as c:

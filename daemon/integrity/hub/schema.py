@@ -45,7 +45,6 @@ def column_text(name: str, comment: str, *args: Any, null: bool = False) -> sa.C
 
 
 def column_blob(name: str, comment: str, *, null: bool = False) -> sa.Column[Any]:
-    """Return a column of bytes."""
     return sa.Column(name, sa.LargeBinary, nullable=null, comment=comment)
 
 

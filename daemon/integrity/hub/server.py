@@ -66,9 +66,6 @@ def run_hub(
     Run a hub until SIGINT or SIGTERM.
 
     Args:
-        config: of this machine.
-        database: open; stays open.
-        passwords: of the pages.
         token: bearer token of programs that read the pages; empty: none.
         folder: where the hub keeps files, unless the configuration says otherwise.
         ready: called once boxes can report.

@@ -96,7 +96,6 @@ def find_tree_names(c: sa.Connection, finding_ids: Collection[int]) -> dict[int,
 
 
 def _find_folders(c: sa.Connection, ids: Collection[int]) -> defaultdict[int, ShardFolders]:
-    """Return the folders of some shards."""
     shard_id, path = shard_folder.c.shard_id, shard_folder.c.path
     ranked = (
         sa.select(

@@ -73,7 +73,6 @@ def replace_files(
 
 
 def remove_files(c: sa.Connection, tree: TreeMember, keys: Collection[StoredKey], now: int) -> None:
-    """Remove the rows of some files."""
     for some in chunked(keys):
         are_they = sa.tuple_(file.c.folder_id, file.c.name).in_(some)
         keep_gone(c, tree.id, tree.set_id, are_they, now)

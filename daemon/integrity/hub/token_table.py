@@ -28,7 +28,6 @@ class TokenTable:
     Args:
         read: returns all boxes by what is stored of their tokens; raises HubDatabaseAway.
         sleep: waits for some seconds.
-        monotonic: seconds.
     """
 
     def __init__(

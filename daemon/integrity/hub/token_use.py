@@ -164,7 +164,6 @@ def describe_remedy(name: str, command: Callable[[str], str] = program.command) 
     Return what the owner does about two machines with the token of a box.
 
     Args:
-        name: of the box.
         command: spells a command of the hub.
     """
     revoke, add, other = (command(f"hub {words}") for words in (f"revoke {name}", f"add {name}", "add OTHER"))
@@ -181,10 +180,8 @@ def require_free(c: sa.Connection, reporter: CallingBox, machine: bytes, now: in
     Require that no other machine reports with a token, before a machine begins to use it.
 
     Args:
-        c: of the database.
         reporter: whose token it is.
         machine: which machine wants to use it; see ``BoxHeartbeat.machine``.
-        now: seconds UTC.
 
     Raises:
         TokenInUse: another one does.

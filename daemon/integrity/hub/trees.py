@@ -320,7 +320,6 @@ class FoldersInside(NamedTuple):
     contents: list[tuple[bytes, bytes]]
 
     def digest(self, own: bytes, content: bytes) -> SubtreeDigests:
-        """Digest the folder that they lie in."""
         return SubtreeDigests(digest_subtree(own, self.subtrees), digest_subtree(content, self.contents))
 
 

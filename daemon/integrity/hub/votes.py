@@ -90,9 +90,6 @@ def run_vote(database: HubDatabase, set_id: int, now: int, *, clock: Callable[[]
     Judge a replica set, and bring its findings up to date (I2).
 
     Args:
-        database: of the hub.
-        set_id: the set.
-        now: seconds UTC.
         clock: seconds, to measure how long it takes.
     """
     started = clock()
@@ -211,7 +208,6 @@ class FoundFiles:
         return self.count > self._at_most
 
     def add(self, key: FileKey) -> None:
-        """Add a file."""
         self.count += 1
         if self.are_many:
             self.listed.clear()

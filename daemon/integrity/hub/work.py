@@ -76,10 +76,8 @@ class HubWork:
     The jobs, and the loop that runs them.
 
     Args:
-        database: of the hub.
         vote: compares the members of a set; gets the database, its number and the time.
         duties: what is due again and again.
-        clock: seconds UTC.
         monotonic: seconds, for what is due, and for how long something does not work.
 
     Attributes:

@@ -51,7 +51,6 @@ class _TlsConnection(http.client.HTTPSConnection):
     _context: ssl.SSLContext  # of the library
 
     def connect(self) -> None:
-        """Connect."""
         http.client.HTTPConnection.connect(self)
         secured = self._context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
         self.sock = secured
@@ -67,8 +66,6 @@ class HubClient:
     Calls the hub as one box. Used by one thread; ``copy`` for another.
 
     Args:
-        url: of the hub.
-        token: of the box.
         certificate: path of a PEM file that the hub's certificate is signed with; empty: those of the system.
         is_over: called several times a second while an answer is awaited; true ends the call with ReadInterrupted.
         pause: waits so many seconds, or until the end; returns whether to go on. Without it a busy hub is an error.

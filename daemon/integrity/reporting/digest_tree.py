@@ -61,8 +61,6 @@ class ReportedFile(NamedTuple):
 
     Attributes:
         name: in its folder, any bytes without "/" and NUL.
-        size_bytes: as recorded.
-        mtime_ns: as recorded.
         md5: 16 bytes, or None.
         xxh3_128: 16 bytes, or None.
         recorded_at: when this content was recorded, seconds UTC.
@@ -96,14 +94,12 @@ class FilesDigest:
         self._own, self._content = xxhash.xxh3_128(), xxhash.xxh3_128()
 
     def add(self, file: ReportedFile) -> None:
-        """Add a file."""
         name = _LENGTH.pack(len(file.name)) + file.name
         self._own.update(name + _pack_row(file))
         digests = file.md5 or _NO_DIGEST, file.xxh3_128 or _NO_DIGEST
         self._content.update(name + _CONTENT.pack(file.size_bytes, *digests))
 
     def digests(self) -> FolderDigests:
-        """Return the digests."""
         return FolderDigests(self._own.digest(), self._content.digest())
 
 
@@ -153,7 +149,6 @@ class BucketDigests:
 
 
 def find_bucket(name: bytes, bits: int) -> int:
-    """Return the bucket of a file."""
     return int(xxhash.xxh3_64_intdigest(name)) >> (64 - bits)
 
 
@@ -179,7 +174,6 @@ class SubtreeDigest:
         self._digest.update(_LENGTH.pack(len(name)) + name + subtree)
 
     def digest(self) -> bytes:
-        """Return the digest."""
         return self._digest.digest()
 
 

@@ -32,7 +32,6 @@ class OneLine(str):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read it."""
         return cls(printable(text[:_LONGEST_TEXT]))
 
 
@@ -43,7 +42,6 @@ class Hex(bytes):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read them."""
         data = bytes.fromhex(text)
         if len(data) != 16:
             raise ValueError("16 bytes in hex are needed")
@@ -57,7 +55,6 @@ class PathBytes(bytes):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read it."""
         path = text.encode("utf-8", "surrogateescape")  # UnicodeEncodeError is a ValueError
         if b"\0" in path or len(path) > LONGEST_PATH:
             raise ValueError(f"a path of at most {LONGEST_PATH:,} bytes is needed")

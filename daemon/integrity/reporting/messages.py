@@ -41,11 +41,7 @@ def write_messages(
     Write what changed as messages. A run or an action that is gone has none.
 
     Args:
-        c: a connection, in the transaction that stores them.
-        changes: what changed.
         first: number of the first message.
-        words: writes the values.
-        now: seconds UTC.
     """
     written = _Writing(c, changes, words, now)
     found = ((change, written.write(change)) for change in changes)

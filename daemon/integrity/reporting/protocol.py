@@ -83,7 +83,6 @@ def encode(value: object) -> bytes:
 
 
 def encode_lines(values: Iterable[object]) -> bytes:
-    """Write JSON lines."""
     return b"".join(encode(value) + b"\n" for value in values)
 
 
@@ -128,7 +127,6 @@ def extend_chain(chain: bytes, message: ReportMessage) -> bytes:
 
 
 def message_object(message: ReportMessage) -> JsonObject:
-    """Write a message as the object of its line."""
     return {"n": message.number, "at": message.at, "kind": message.kind.value, "body": message.body}
 
 
@@ -142,7 +140,6 @@ def cut(values: Iterable[T], write: Callable[[T], object], most_bytes: int) -> I
     Cut values into groups that fit into one body each.
 
     Args:
-        values: of any number.
         write: returns a value's line, or what is encoded as its line.
         most_bytes: of a body; a single longer value is a group by itself.
     """

@@ -91,12 +91,9 @@ class Reporter:
     Reports to one hub. Belongs to one thread.
 
     Args:
-        catalog: open for writing.
-        client: of the hub.
         url: names the hub: another one gets a stream of its own.
         describe: returns what the heartbeat says; may be some minutes old.
         words: writes values as JSON objects.
-        clock: seconds UTC.
         monotonic: seconds, for pauses.
         is_over: called often; true ends a report with ReadInterrupted.
 

@@ -38,7 +38,6 @@ _HOW_INDEX = {how: index for index, how in enumerate(READ_HOWS)}
 
 
 def report_file(record: FileRecord) -> ReportedFile:
-    """Return what is reported of a file."""
     name = record.path.rpartition(b"/")[2]
     size, mtime_ns = max(0, record.witness.size_bytes), record.witness.mtime_ns
     flags = (FROZEN if record.is_frozen else 0) | (SUSPECT if record.is_suspect else 0)
@@ -52,8 +51,6 @@ class ReportedRoot:
     The files of one root, as they are reported.
 
     Args:
-        catalog: open for writing.
-        root_id: the root.
         excludes: decides what is left out. Files that were recorded before a pattern was added are still recorded.
         rules: names what decides; if it differs from the last, all digests are computed anew.
         is_over: called often; true ends what is being done with ReadInterrupted.

@@ -46,14 +46,7 @@ class _Changed(Exception):
 
 
 class TreeSync:
-    """
-    One transfer.
-
-    Args:
-        client: of the hub.
-        rows: what is reported of the root.
-        tree: its tree.
-    """
+    """One transfer."""
 
     def __init__(self, client: HubClient, rows: ReportedRoot, tree: StoredTree) -> None:
         self._client = client
@@ -203,7 +196,6 @@ class _Part:
         self._empty()
 
     def add_file(self, file: ReportedFile) -> None:
-        """Add a file."""
         values = file_values(file)
         self._files.append(values)
         self.size_bytes += len(encode(values))

@@ -91,7 +91,6 @@ class HubApi:
         self._site = site
 
     def routes(self) -> Sequence[BaseRoute]:
-        """Return the routes."""
         return (mount_json(_INTERFACE, self.find_pages()),)
 
     def find_pages(self) -> dict[str, JsonPage]:
@@ -174,7 +173,6 @@ class HubApi:
         }
 
     def show_status(self, _: Request) -> JsonObject:
-        """Return how all boxes are."""
         now = self._site.now
         with self._site.read() as c:
             fleet, found, sets = self._load_fleet(c), count_open(c), load_sets(c)
@@ -197,7 +195,6 @@ class HubApi:
         }
 
     def show_box(self, request: Request) -> JsonObject:
-        """Return one box."""
         with self._site.read() as c:
             return box_object(get_box(c, self._site, request.path_params["name"]))
 
@@ -236,7 +233,6 @@ class HubApi:
         }
 
     def show_set(self, request: Request) -> JsonObject:
-        """Return one replica set."""
         with self._site.read() as c:
             one = find_set(c, request.path_params["name"])
             if one is None:
@@ -244,7 +240,6 @@ class HubApi:
             return set_object(one, self._load_boxes(c, [one]))
 
     def list_trees(self, _: Request) -> JsonObject:
-        """Return all shared trees."""
         now = self._site.now
         with self._site.read() as c:
             return {"trees": [tree_object(one, now) for one in find_promises(c, self._site.lease_s, now)]}
@@ -273,7 +268,6 @@ class HubApi:
         }
 
     def show_finding(self, request: Request) -> JsonObject:
-        """Return one finding of the hub."""
         with self._site.read() as c:
             finding = get_known(c, request)
             return hub_finding_object(finding, find_tree_names(c, [finding.id]).get(finding.id))
@@ -292,7 +286,6 @@ class HubApi:
         return load_fleet(c, self._site.now, self._site.silent_after_s)
 
     def _load_boxes(self, c: sa.Connection, sets: Iterable[SetStatus]) -> dict[int, BoxStatus]:
-        """Return the boxes of some sets by number."""
         some = load_their_boxes(c, sets, self._site.now, self._site.silent_after_s)
         return {one.box.id: one for one in some}
 

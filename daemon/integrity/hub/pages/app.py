@@ -49,11 +49,7 @@ def make_pages(
     Return the application.
 
     Args:
-        config: of the hub.
-        database: open.
-        passwords: of the log-in.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
-        find_failing: returns the parts of the hub that do not work.
     """
     settings = config.hub_server
     site = HubSite(database, settings, find_failing)

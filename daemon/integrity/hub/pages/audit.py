@@ -27,7 +27,6 @@ class AuditPages:
         self._site = site
 
     def routes(self) -> Sequence[Route]:
-        """Return the route."""
         return (read_at("/audit", self.show),)
 
     def show(self, request: Request) -> Response:

@@ -48,7 +48,6 @@ class BoxOrder(StrEnum):
 
     @property
     def words(self) -> str:
-        """How people read it."""
         return _ORDER_WORDS[self]
 
 
@@ -79,7 +78,6 @@ class BoxPages:
         self._site = site
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes."""
         return (
             read_at("/boxes", self.show_list),
             read_at("/boxes/{name}", self.show_box),
@@ -103,7 +101,6 @@ class BoxPages:
         )
 
     def show_box(self, request: Request) -> Response:
-        """Show one box."""
         before, shows_all = read_cursor(request, "findings_before"), includes_resolved(request, "findings")
         with self._site.read() as c:
             one = get_box(c, self._site, request.path_params["name"])

@@ -74,7 +74,6 @@ class HubFindingPages:
         self._site = site
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes."""
         return (
             read_at("/findings", self.show_list),
             read_at("/findings/{finding_id:int}", self.show_finding),
@@ -109,7 +108,6 @@ class HubFindingPages:
         )
 
     def show_finding(self, request: Request) -> Response:
-        """Show one finding."""
         with self._site.read() as c:
             finding = get_known(c, request)
             tree_name = find_tree_names(c, [finding.id]).get(finding.id)
@@ -216,7 +214,6 @@ def _find_id(c: sa.Connection, table: sa.Table, request: Request, key: str) -> i
 
 
 def map_blocks_of(evidence: Sequence[MemberEvidence]) -> Iterable[DamageMap]:
-    """Yield the map of the damaged blocks of each member that has some."""
     for member in evidence:
         for report in member.reports:
             size, block = member.size_bytes, report.block_size_bytes

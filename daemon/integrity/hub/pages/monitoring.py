@@ -31,14 +31,12 @@ class HubMonitoring:
         self._site = site
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes."""
         return (
             read_at("/metrics", self.show_metrics),
             read_at("/healthz", self.show_health),
         )
 
     def show_metrics(self, _: Request) -> Response:
-        """Write the metrics."""
         with self._site.read() as c:
             fleet = load_fleet(c, self._site.now, self._site.silent_after_s)
             sets, found = load_sets(c), count_open(c)

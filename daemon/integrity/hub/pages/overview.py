@@ -52,11 +52,9 @@ class HubOverview:
         self._site = site
 
     def routes(self) -> Sequence[Route]:
-        """Return the route of the page."""
         return (read_at("/", self.show),)
 
     def show(self, request: Request) -> Response:
-        """Show the page."""
         now = self._site.now
         with self._site.read() as c:
             fleet = load_fleet(c, now, self._site.silent_after_s)

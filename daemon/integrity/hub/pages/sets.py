@@ -42,14 +42,12 @@ class SetPages:
         self._site = site
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes."""
         return (
             read_at("/sets", self.show_list),
             read_at("/sets/{name:path}", self.show_set),
         )
 
     def show_list(self, request: Request) -> Response:
-        """Show a page of the list."""
         with self._site.read() as c:
             found = select_sets(request, load_sets(c), limit=_PAGE + 1)
             fleet = load_their_boxes(c, found, self._site.now, self._site.silent_after_s)
@@ -64,7 +62,6 @@ class SetPages:
         )
 
     def show_set(self, request: Request) -> Response:
-        """Show one set."""
         with self._site.read() as c:
             one = find_set(c, request.path_params["name"])
             if one is None:
@@ -92,7 +89,6 @@ def select_sets(request: Request, sets: Sequence[SetStatus], *, limit: int) -> l
 
 
 def pair_agreements(sets: Iterable[SetStatus], fleet: Iterable[BoxStatus]) -> list[tuple[SetStatus, Agreement]]:
-    """Return each set with whether its members agree."""
     statuses = {status.box.id: status for status in fleet}
     return [(one, describe_agreement(one, statuses)) for one in sets]
 

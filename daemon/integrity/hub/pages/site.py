@@ -44,15 +44,7 @@ _GRAVITIES = {
 
 
 class HubSite(Renderer):
-    """
-    What all pages of a hub share.
-
-    Args:
-        database: open.
-        settings: of the hub.
-        find_failing: returns the parts of the hub that do not work.
-        clock: seconds UTC.
-    """
+    """What all pages of a hub share."""
 
     def __init__(
         self,
@@ -86,7 +78,6 @@ class HubSite(Renderer):
 
     @property
     def now(self) -> int:
-        """The time, seconds UTC."""
         return int(self._clock())
 
     @contextmanager
@@ -102,12 +93,10 @@ class HubSite(Renderer):
 
 
 def find_box_gravity(one: BoxStatus) -> Gravity:
-    """Return the color of a box."""
     return _GRAVITIES.get(one.health, Gravity.WARNING)
 
 
 def box_url(name: str) -> str:
-    """Return the page of a box."""
     return f"/boxes/{quote(name, safe='')}"
 
 

@@ -44,21 +44,18 @@ class TreePages:
         self._site = site
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes."""
         return (
             read_at("/trees", self.show_list),
             read_at("/trees/{name:path}", self.show_tree),
         )
 
     def show_list(self, request: Request) -> Response:
-        """Show all trees."""
         now = self._site.now
         with self._site.read() as c:
             trees = [make_view(one, now) for one in find_promises(c, self._site.lease_s, now)]
         return self._site.render(request, "trees.html", title="Shared trees", trees=trees)
 
     def show_tree(self, request: Request) -> Response:
-        """Show one tree."""
         with self._site.read() as c:
             promise = get_promise(c, self._site, request.path_params["name"])
             workers = find_workers(c, promise.tree_id)
@@ -79,7 +76,6 @@ class TreePages:
 
 
 def make_view(promise: TreePromise, now: int) -> TreeView:
-    """Return how a tree is shown."""
     is_read = promise.is_surveyed and promise.workers and not promise.unread_shards
     is_time_possible = promise.oldest_at is None or promise.oldest_at <= now + _CLOCK_SLACK_S
     is_well = is_read and promise.is_kept and is_time_possible

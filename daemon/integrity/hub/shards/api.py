@@ -44,7 +44,6 @@ class ShardApi:
     Args:
         hub: does what they ask; None: this hub has no shared trees.
         guard: what each call passes first.
-        quota: charges boxes for their workers.
     """
 
     def __init__(self, hub: ShardHub | None, guard: BoxGuard, quota: BoxQuota) -> None:
@@ -53,7 +52,6 @@ class ShardApi:
         self._quota = quota
 
     def routes(self) -> list[Route]:
-        """Return the routes."""
         calls: dict[str, ShardAnswer] = {
             "join": self._join,
             "take": lambda hub, call: hub.take(call.reporter.box_id, _read(call)),

@@ -19,10 +19,8 @@ class TreePromise:
     How far a tree is verified.
 
     Args:
-        name: of the tree.
         verify_every_s: the promise.
         is_surveyed: it was cut into shards.
-        shards: number of shards.
         unread_shards: of them, without any catalog yet.
         overdue_shards: of them, with a file that was not verified in time, as far as its time can be true.
         future_shards: of these, with a time to come, which proves nothing.
@@ -108,7 +106,6 @@ def _days(seconds: int) -> str:
 
 
 def find_promises(c: sa.Connection, lease_s: int, now: int, *where: sa.ColumnElement[bool]) -> list[TreePromise]:
-    """Return the promise of each tree, by name."""
     return [
         _find_promise(c, tree, lease_s, now)
         for tree in c.execute(sa.select(shared_tree).where(*where).order_by(shared_tree.c.name)).all()

@@ -81,7 +81,6 @@ class ShardHub:
 
     Args:
         database: PostgreSQL: many workers take shards at once.
-        store: for catalogs.
         limits: how trees are cut and read.
 
     Raises:
@@ -288,8 +287,6 @@ def make_shard_hub(settings: HubServer, database: HubDatabase, folder: bytes) ->
     Return the shared trees of a hub; None if its database is SQLite.
 
     Args:
-        settings: of the hub.
-        database: of the hub.
         folder: of the hub's files; the store is in it, unless the settings name another place.
 
     Raises:

@@ -82,7 +82,6 @@ class ShardStore:
         Add a part of a file; with the last one it is checked, and can be committed. A part may come twice.
 
         Args:
-            job: that the file is for; one worker has it.
             digest: of the whole file.
             offset: where the part begins; the parts before it have arrived.
             size: of the whole file.

@@ -82,11 +82,7 @@ def note_other_disk(c: sa.Connection, tree_id: int, box_id: int, why: str, now: 
     Open the finding that a machine sees another disk (D4).
 
     Args:
-        c: in a transaction.
-        tree_id: the tree.
-        box_id: the machine.
         why: which disk it found instead of which, or what it did not find there: a clause.
-        now: seconds UTC.
 
     Returns:
         What happened and what to do, for people.

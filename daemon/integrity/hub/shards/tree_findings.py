@@ -46,8 +46,6 @@ def follow(c: sa.Connection, tree_id: int, now: int) -> None:
 
     Args:
         c: in a transaction that began with ``lock``.
-        tree_id: the tree.
-        now: seconds UTC.
     """
     kinds = finding.c.kind.in_([kind.value for kind in _OF_PATHS])
     record_drafts(c, (kinds, finding.c.tree_id == tree_id), list(_draft_all(c, tree_id)), now, _GONE)

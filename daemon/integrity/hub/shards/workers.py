@@ -71,7 +71,6 @@ class ShardLimits:
     How trees are cut and read.
 
     Args:
-        size: of a shard.
         lease_s: a worker that is silent for longer loses its job.
         visit_s: a worker stores what it did at least this often.
     """
@@ -228,7 +227,6 @@ def get_worker(c: sa.Connection, box_id: int, number: int) -> WorkerRow:
 
 
 def renew(c: sa.Connection, worker: WorkerRow, done_bytes: int, now: int) -> None:
-    """Renew the lease of a worker."""
     values = {"seen_at": now, "done_bytes": done_bytes}
     c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(values))
     c.execute(sa.update(box).where(box.c.id == worker.box_id).values(worked_at=now))

@@ -89,7 +89,6 @@ def check_out(
 
     Args:
         config: of this machine, with the root.
-        root: the shared tree.
         paths: real ones, of files or folders in it: at least one, all in one shard.
         say: tells the user what is waited for.
         writes: the command changes the catalog; it is stored afterwards, even if the command fails in its midst.
@@ -170,7 +169,6 @@ def _take(
 
 
 def _load(calls: TreeCalls, task: ShardTask, copy: bytes, folders: Sequence[bytes]) -> CheckedOut:
-    """Make the local copy."""
     place, scope = show_path(calls.root.path), task.scope
     if task.digest is None:
         raise AppError(

@@ -34,7 +34,6 @@ class ShardClient:
     Calls the hub as a worker of one box. Used by one thread.
 
     Args:
-        hub: the connection.
         wait: waits this many seconds before a call is repeated; returns True if it should not be.
     """
 

@@ -103,7 +103,6 @@ class Lease:
         self.made_progress()
 
     def note(self, note: Note) -> None:
-        """Receive a note."""
         if note.kind is NoteKind.WARNING:
             _log.info("shard_note %s", note.message)
 

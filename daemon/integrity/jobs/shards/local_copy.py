@@ -97,7 +97,6 @@ def bind(catalog: Catalog, path: bytes, joined: SeenTree) -> None:
     the same on all, and the runs check it (R5), unless it does not last here: then the hub alone has compared it.
 
     Args:
-        catalog: the local copy.
         path: of the tree.
         joined: the tree as the worker described it to the hub.
 
@@ -130,8 +129,6 @@ def check_names(catalog: Catalog, tree: ConfiguredRoot, task: ShardTask, trust: 
     folders of other shards must be there.
 
     Args:
-        catalog: the local copy.
-        tree: as it is configured here.
         task: with the landmarks.
         trust: how surely the disk is the right one.
 

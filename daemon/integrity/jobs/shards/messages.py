@@ -22,7 +22,6 @@ MOST_FINDINGS = 5000
 
 
 def to_text(path: bytes) -> str:
-    """Write a path as text."""
     return path.decode("utf-8", "surrogateescape")
 
 
@@ -68,8 +67,6 @@ class ShardTask:
         shard: number of the shard; None: survey the tree.
         version: of the catalog to begin with; 0: begin with an empty one.
         digest: of that catalog.
-        folders: see ``TreeScope``.
-        left_out: see ``TreeScope``.
         round_at: when this round of reading began, seconds UTC by the clock of the hub.
         now: the hub's clock.
         visit_s: store the catalog after this time at the latest.
@@ -97,12 +94,10 @@ class ShardTask:
 
     @property
     def scope(self) -> TreeScope:
-        """The part of the tree."""
         return TreeScope(map(to_path, self.folders), map(to_path, self.left_out))
 
     @property
     def limit(self) -> Size:
-        """The size of a shard."""
         return Size(self.most_files, self.most_bytes)
 
 
@@ -181,7 +176,6 @@ class TreeOffer:
 
 
 def write_message(message: ShardTask | VisitResult | TreeOffer | TreeRest) -> JsonObject:
-    """Write a message as an object."""
     return asdict(message)
 
 

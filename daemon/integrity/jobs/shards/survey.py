@@ -24,7 +24,6 @@ class Size(NamedTuple):
     bytes: int
 
     def __add__(self, other: object) -> Size:
-        """Add both."""
         assert isinstance(other, Size)
         return Size(self.files + other.files, self.bytes + other.bytes)
 
@@ -93,5 +92,4 @@ def _may_be_cut(path: bytes, whole: dict[bytes, Size], limit: Size) -> bool:
 
 
 def restrict(folders: Iterable[FolderSize], scope: TreeScope) -> list[FolderSize]:
-    """Return the folders of a survey that belong to a shard."""
     return [one for one in folders if scope.covers(one.path)]

@@ -55,9 +55,7 @@ class TreeCalls:
 
     Args:
         client: calls the hub.
-        config: with the root.
         root: the shared tree, as mounted here.
-        write_finding: see ``FindingWriter``.
 
     Attributes:
         worker: its number; 0: the hub has to be asked for one.

@@ -62,7 +62,6 @@ def visit(context: Context, path: bytes, task: ShardTask) -> Visited:
 
     Args:
         context: with the scope of the shard, and a stop of its own.
-        path: where the tree is mounted.
 
     Raises:
         AppError: the catalog can't be used.

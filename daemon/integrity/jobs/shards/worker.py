@@ -80,7 +80,6 @@ class ShardWorker:
     Works on one shared tree until it is stopped.
 
     Args:
-        calls: to the hub, about the tree.
         stop: set to end the work; what was done since the last stored version is stored.
     """
 
