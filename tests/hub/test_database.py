@@ -12,13 +12,13 @@ import sqlalchemy as sa
 from alembic.command import upgrade
 
 from integrity.errors import HubDatabaseAway, HubDatabaseError
-from integrity.hub import audit, bulk, schema
+from integrity.hub import audit, schema
 from integrity.hub.boxes import find_boxes
-from integrity.hub.database import HubDatabase, read_revision
+from integrity.hub.database import FileRow, HubDatabase, load_files, read_revision
 from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.grants import Grants, load_grants
 from integrity.hub.migrate import _configure, migrate
-from integrity.hub.shards.schema import shard, shard_worker
+from integrity.hub.schema import shard, shard_worker
 from support.postgres import PostgresServer
 
 
@@ -270,14 +270,14 @@ def _write_while_another_writes(database: HubDatabase) -> None:
         c.execute(sa.update(schema.replica_set).values(created_at=2))
 
 
-ROW = bulk.FileRow(1, 1, b"a.jpg", 1, 1, None, None, 1, None, 0, 0)
+ROW = FileRow(1, 1, b"a.jpg", 1, 1, None, None, 1, None, 0, 0)
 
 
 def test_full_disk_passes_also_where_the_driver_writes(hub_database: HubDatabase, hub_url: str) -> None:
     """D3: not only for statements of the library; nothing of the transaction is kept, and later the same works."""
     fill_disk(hub_database, hub_url)
     for write in (
-        lambda c: bulk.load_files(c, schema.file, (ROW._replace(name=b"%d" % n) for n in range(10_000))),
+        lambda c: load_files(c, schema.file, (ROW._replace(name=b"%d" % n) for n in range(10_000))),
         lambda c: [
             c.execute(sa.insert(schema.replica_set).values(name=f"{n}" * 1000, created_at=1)) for n in range(1000)
         ],
@@ -292,7 +292,7 @@ def test_full_disk_passes_also_where_the_driver_writes(hub_database: HubDatabase
     else:
         sa.event.remove(hub_database.engine, "connect", _limit_pages)
     with hub_database.transaction() as c:
-        bulk.load_files(c, schema.file, [ROW])
+        load_files(c, schema.file, [ROW])
     with hub_database.read() as c:
         assert 1 == c.execute(sa.select(sa.func.count()).select_from(schema.file)).scalar_one()
 
@@ -311,7 +311,7 @@ def _limit_pages(db: sqlite3.Connection, _: object) -> None:
 def test_defect_of_ours_is_not_taken_for_a_full_disk(hub_database: HubDatabase) -> None:
     """A row that is there twice, and a statement that the database does not understand."""
     with pytest.raises((sqlite3.Error, psycopg.Error)), hub_database.transaction() as c:
-        bulk.load_files(c, schema.file, [ROW, ROW])
+        load_files(c, schema.file, [ROW, ROW])
     with pytest.raises(sa.exc.DBAPIError), hub_database.transaction() as c:
         c.exec_driver_sql("SELECT nothing FROM nowhere")
     if hub_database.is_postgres:

@@ -8,7 +8,7 @@ from pathlib import Path
 from integrity.config import Alerts, Config
 from integrity.hub.box_checks import BoxLimits
 from integrity.hub.database import HubDatabase
-from integrity.hub.duties import make_duties
+from integrity.hub.server import make_duties
 from support.hub_rows import DAY_S, NOW, HubRows
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from integrity.hub import schema
-from integrity.hub.bulk import FileRow, load_files
-from integrity.hub.database import HubDatabase
+from integrity.hub.database import FileRow, HubDatabase, load_files
 from integrity.hub.due_votes import mark_changed
 from integrity.hub.migrate import migrate
 from support.cli import Box

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from integrity.hub.findings import UNRESOLVED, find_findings
-from integrity.hub.shards.schema import shared_tree
+from integrity.hub.schema import shared_tree
 from integrity.hub.shards.workers import ANY_INODE
 from support.cli import Box
 from support.loopfs import LoopFS

@@ -22,10 +22,9 @@ from integrity.hub.boxes import add_box, find_boxes, revoke_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import UNRESOLVED, find_findings
 from integrity.hub.grants import Grants, add_grants, remove_grants
-from integrity.hub.schema import box
+from integrity.hub.schema import box, shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards import workers
 from integrity.hub.shards.promise import find_promises
-from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards.service import HeldJob, ShardHub
 from integrity.hub.shards.store import ShardStore, UploadRefused
 from integrity.hub.shards.tree_changes import forget_tree, release_folder, rename_tree

@@ -16,7 +16,7 @@ from integrity.hub.boxes import add_box
 from integrity.hub.database import replace_rows
 from integrity.hub.findings import HubFinding, find_findings
 from integrity.hub.kinds import HubCertainty, HubFindingKind
-from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
+from integrity.hub.schema import shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.stored_files import TreeMember, replace_folders
 from integrity.hub.trees import digest_subtrees
 from integrity.hub.votes import record_vote, vote

@@ -20,8 +20,7 @@ from integrity.files.scope import find_parents
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import find_findings
-from integrity.hub.schema import finding
-from integrity.hub.shards.schema import shard, shard_folder, shared_tree
+from integrity.hub.schema import finding, shard, shard_folder, shared_tree
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.runner import scan, scrub
 from support import AnyPath

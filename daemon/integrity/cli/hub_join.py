@@ -99,8 +99,8 @@ def _test(url: str, token: str, certificate: bytes) -> None:
         HubError: it can't be reached, is no hub, or refuses the token; another machine that uses it is a reason, too.
     """
     from integrity.reporting.client import HubClient
-    from integrity.reporting.machine import read_machine
     from integrity.reporting.protocol import FIRST_CHAIN, STREAM_BYTES, VERSION, encode_lines
+    from integrity.reporting.token import read_machine
 
     stream, machine = os.urandom(STREAM_BYTES), read_machine(socket.gethostname())
     header = {"protocol": VERSION, "stream": stream.hex(), "first": 1, "chain": FIRST_CHAIN.hex()}

@@ -66,8 +66,8 @@ def forget(session: Session, name: str, is_yes: bool) -> int:
     No box may work on a tree of this name any more, until `hub allow BOX --tree NAME` lets it: then it begins anew.
     """
     require_hub()
+    from integrity.hub.schema import shared_tree
     from integrity.hub.shards.promise import find_promises
-    from integrity.hub.shards.schema import shared_tree
     from integrity.hub.shards.tree_changes import forget_tree, get_tree_id
 
     now = int(time.time())

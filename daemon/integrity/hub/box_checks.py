@@ -122,13 +122,9 @@ def _draft(kind: HubFindingKind, row: sa.Row[Any], explanation: str, evidence: d
     return Draft(
         kind=kind,
         certainty=HubCertainty.PROVEN,
-        set_id=None,
         box_id=row.id,
-        path=b"",
         headline=HUB_KINDS[kind].headline.format(box=printable(row.name)),
         explanation=explanation,
-        command=None,
-        command_box_id=None,
         evidence=json.dumps([evidence]),
     )
 

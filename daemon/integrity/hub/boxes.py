@@ -20,25 +20,12 @@ from integrity.hub import schema
 from integrity.hub.due_votes import mark_changed
 from integrity.hub.forgetting import forget_box
 from integrity.hub.grants import Grants, add_grants
-from integrity.hub.shards.schema import tree_disk
+from integrity.hub.schema import tree_disk
 from integrity.reporting.protocol import FIRST_CHAIN
 
 TOKEN_PREFIX = "integrity-box-"  # noqa: S105 - what secret scanners recognize a token by
 _TOKEN_BYTES = 32
 _LONGEST_NAME = 64
-_COLUMNS = (
-    "id",
-    "name",
-    "created_at",
-    "revoked_at",
-    "seen_at",
-    "clock_ahead_s",
-    "hostname",
-    "version",
-    "sentence",
-    "state",
-    "worked_at",
-)
 
 
 class Box(NamedTuple):
@@ -122,13 +109,13 @@ def _mark_changed(c: sa.Connection, name: str, now: int) -> None:
 
 def find_boxes(c: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Box]:
     """Return all boxes by name, or some; revoked ones too."""
-    query = sa.select(*(schema.box.c[name] for name in _COLUMNS)).where(*where)
+    query = sa.select(*(schema.box.c[name] for name in Box._fields)).where(*where)
     return [Box(*row) for row in c.execute(query.order_by(schema.box.c.name))]
 
 
 def load_tokens(c: sa.Connection) -> dict[bytes, Box]:
     """Return all boxes, revoked ones too, by what is stored of their tokens (I1)."""
-    query = sa.select(schema.box.c.token_hash, *(schema.box.c[name] for name in _COLUMNS))
+    query = sa.select(schema.box.c.token_hash, *(schema.box.c[name] for name in Box._fields))
     return {bytes(row[0]): Box(*row[1:]) for row in c.execute(query)}
 
 

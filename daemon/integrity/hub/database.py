@@ -1,7 +1,7 @@
 """
 The database of the hub: open it, run transactions on it, translate its errors.
 
-The only module that knows the differences between PostgreSQL and SQLite, with ``bulk.py`` for loading many rows.
+The only module that knows the differences between PostgreSQL and SQLite.
 
 D1  What a transaction wrote is on the disk when its block ends: a box deletes its messages once the hub confirmed them.
 D2  Any number of threads may use one ``HubDatabase``; each transaction has a connection of its own.
@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import sqlalchemy as sa
+from psycopg.types.string import BytesBinaryDumper
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import NullPool
 
@@ -165,9 +166,41 @@ def replace_rows(c: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) 
         c.execute(insert.on_conflict_do_update(index_elements=key, set_=changed), rows)
 
 
-def driver_connection(c: sa.Connection) -> Any:
-    """Return the connection of the driver, which is in the same transaction."""
-    return c.connection.driver_connection
+_TYPES = {"BIGINT": "int8", "SMALLINT": "int2", "BYTEA": "bytea"}
+
+
+class FileRow(NamedTuple):
+    """A row of ``file`` or ``file_part``: its columns, in their order."""
+
+    member_id: int
+    folder_id: int
+    name: bytes
+    size_bytes: int
+    mtime_ns: int
+    md5: bytes | None
+    xxh3_128: bytes | None
+    recorded_at: int
+    verified_at: int | None
+    read_how: int
+    flags: int
+
+
+def load_files(c: sa.Connection, table: sa.Table, rows: Iterable[FileRow]) -> None:
+    """Insert rows into ``file`` or ``file_part``, many at once; none of them may be there."""
+    driver: Any = c.connection.driver_connection  # in the same transaction
+    names = ", ".join(column.name for column in table.columns)
+    if c.dialect.name != "postgresql":
+        marks = ", ".join("?" * len(table.columns))
+        driver.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", rows)  # noqa: S608 - names of ours
+        return
+    types = [_TYPES[column.type.compile(c.dialect)] for column in table.columns]
+    cursor = driver.cursor()
+    # By the type alone psycopg takes the dumper that was registered last, which is not the one written in C.
+    cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
+    with cursor.copy(f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(types)
+        for row in rows:
+            copy.write_row(row)
 
 
 def read_revision(c: sa.Connection) -> str | None:

@@ -26,8 +26,8 @@ from integrity.hub.schema import (
     member,
     member_folder,
     replica_set,
+    tree_disk,
 )
-from integrity.hub.shards.schema import tree_disk
 from integrity.reporting.protocol import FIRST_CHAIN
 
 _AT_ONCE = 500

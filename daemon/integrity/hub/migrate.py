@@ -17,7 +17,6 @@ from alembic.util import CommandError
 from integrity.errors import HubDatabaseError
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase, read_revision
-from integrity.hub.shards import schema as shards_schema  # noqa: F401 - adds its tables to the metadata
 
 
 def migrate(database: HubDatabase) -> str | None:

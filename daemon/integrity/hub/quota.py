@@ -36,8 +36,8 @@ from integrity.hub.schema import (
     member,
     member_folder,
     replica_set,
+    shard_worker,
 )
-from integrity.hub.shards.schema import shard_worker
 
 _ROW_BYTES = 160
 """Of a row of any table, with its indexes and without texts. PostgreSQL takes 210 for a file with a usual name."""

@@ -45,15 +45,15 @@ class Draft(NamedTuple):
 
     kind: HubFindingKind
     certainty: HubCertainty
-    set_id: int | None
-    box_id: int | None
-    path: bytes
     headline: str
     explanation: str
-    command: str | None
-    command_box_id: int | None
-    evidence: str
+    set_id: int | None = None
     tree_id: int | None = None
+    box_id: int | None = None
+    path: bytes = b""
+    command: str | None = None
+    command_box_id: int | None = None
+    evidence: str = "[]"
     subjects: int = 1
 
 
@@ -119,11 +119,8 @@ class SetWords:
             certainty=HubCertainty.UNDECIDED if index is None else HubCertainty.LIKELY,
             set_id=self.set_id,
             box_id=None if box is None else box.box_id,
-            path=b"",
             headline=f"{count:,} files of {printable(self.set_name)} {of_many}",
             explanation=f"{_MANY}{where} Such as: {such}.",
-            command=None,
-            command_box_id=None,
             evidence=json.dumps([evidence]),
             subjects=count,
         )
@@ -152,8 +149,6 @@ class SetWords:
                 f"{where}, with the same content: nothing is missing. Rename it on {have_old} as well, or back on"
                 f" {have_new}; a replication would copy it once more."
             ),
-            command=None,
-            command_box_id=None,
             evidence=json.dumps([self._write_names(one)]),
             subjects=count,
         )

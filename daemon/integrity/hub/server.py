@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from integrity.alerts.channels import make_channels
+from integrity.hub.alerts import send_alerts
 from integrity.hub.api import BoxApi
 from integrity.hub.box_calls import PREFIX
-from integrity.hub.box_checks import BoxLimits
-from integrity.hub.duties import make_duties
+from integrity.hub.box_checks import BoxLimits, check_boxes
+from integrity.hub.forgetting import forget_unused
 from integrity.hub.pages.app import make_pages
 from integrity.hub.quota import BoxQuota
+from integrity.hub.retention import retain
 from integrity.hub.shards.api import ShardApi
 from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
-from integrity.hub.work import HubWork
+from integrity.hub.work import DAY_S, MINUTE_S, HubDuty, HubWork
 from integrity.web.endpoint import find_hub_endpoint
 from integrity.web.server import BoundedProtocol, serve
 
@@ -85,3 +90,32 @@ def run_hub(
     pages = make_pages(config, database, passwords, token, work.parts.find_failing)
     app = HubApp(api.make_app(ShardApi(shards, api.guard, quota).routes()), pages)
     serve(app, endpoint, protocol=HubProtocol, background=work.run, ready=ready)
+
+
+def make_duties(config: Config, *, limits: BoxLimits, page_url: str) -> list[HubDuty]:
+    """
+    Return what a hub does again and again.
+
+    Args:
+        config: its mail and alerts are those of the hub.
+        limits: what a box may do before it is a finding.
+        page_url: of the pages of the hub; empty: there are none.
+    """
+    host = socket.gethostname()
+    channels = make_channels(config, hostname=host)
+    send = partial(send_alerts, channels=channels, settings=config.alerts, hostname=host, page_url=page_url)
+    return [
+        HubDuty("check_boxes", MINUTE_S, partial(_check_boxes, limits=limits), unless="boxes were not checked"),
+        HubDuty("send_alerts", MINUTE_S, send, is_after_votes=True, unless="alerts were not sent"),
+        HubDuty("retain", DAY_S, _retain, unless="old rows were not deleted"),
+    ]
+
+
+def _check_boxes(database: HubDatabase, now: int, *, limits: BoxLimits) -> None:
+    with database.transaction() as c:
+        check_boxes(c, now, limits)
+
+
+def _retain(database: HubDatabase, now: int) -> None:
+    retain(database, now)
+    forget_unused(database)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from integrity.hub import schema
-from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
+from integrity.hub.schema import shard, shard_folder, shard_worker, shared_tree
 
 _FOLDERS_SHOWN = 3
 _WORKERS_SHOWN = 1000
@@ -23,7 +23,7 @@ class ShardFolders(NamedTuple):
 
 
 class ShardView(NamedTuple):
-    """A shard; see the columns of ``shards.schema.shard``. ``worker``: name of the box that has it; None: nobody."""
+    """A shard; see the columns of ``schema.shard``. ``worker``: name of the box that has it; None: nobody."""
 
     id: int
     version: int
@@ -40,7 +40,7 @@ class ShardView(NamedTuple):
 
 class TreeWorker(NamedTuple):
     """
-    A worker of a tree; see the columns of ``shards.schema.shard_worker``.
+    A worker of a tree; see the columns of ``schema.shard_worker``.
 
     ``box_name``: where it runs; ``shard_id``: the shard that it holds; None: none, or the survey.
     """

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.hub.bulk import FileRow, load_files
-from integrity.hub.database import replace_rows
+from integrity.hub.database import FileRow, load_files, replace_rows
 from integrity.hub.former import keep_gone, keep_replaced
 from integrity.hub.schema import file, file_part
 from integrity.reporting.digest_tree import ReportedFile

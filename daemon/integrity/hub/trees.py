@@ -19,8 +19,7 @@ import sqlalchemy as sa
 
 from integrity.errors import ProtocolError
 from integrity.files.scope import find_parents
-from integrity.hub.bulk import FileRow, load_files
-from integrity.hub.database import HubDatabase, add_new, replace_rows
+from integrity.hub.database import FileRow, HubDatabase, add_new, load_files, replace_rows
 from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of
 from integrity.hub.former import keep_gone
 from integrity.hub.reported import ComparedFolder

@@ -25,7 +25,6 @@ from integrity.catalog.report_rows import StoredTree
 from integrity.errors import HubError, printable
 from integrity.files.excludes import Excludes
 from integrity.model import RootId
-from integrity.reporting.machine import read_machine
 from integrity.reporting.messages import MESSAGES_AT_ONCE, ReportWords, to_message, write_messages
 from integrity.reporting.protocol import (
     RUN_BYTES,
@@ -37,6 +36,7 @@ from integrity.reporting.protocol import (
     extend_chain,
     message_object,
 )
+from integrity.reporting.token import read_machine
 from integrity.reporting.tree import ReportedRoot
 from integrity.reporting.tree_sync import TreeSync
 

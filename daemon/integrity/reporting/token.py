@@ -1,13 +1,16 @@
-"""The token of a box: a line in a file that only the service can read."""
+"""Who reports: the token of a box, in a file that only the service can read, and the number of its machine."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
+from hashlib import blake2b
 
 from integrity import program
 from integrity.errors import ConfigError, show_path
+from integrity.files.system_load import read_boot_uuid
+from integrity.reporting.protocol import RUN_BYTES
 
 _TOKEN = re.compile(r"integrity-box-[A-Za-z0-9_-]{20,200}")
 
@@ -40,3 +43,14 @@ def load_token(path: bytes) -> str:
             f" {program.command('hub join URL')}"
         )
     return text
+
+
+def read_machine(hostname: str) -> bytes:
+    """
+    Return the number of this machine: 16 bytes, others after it was started again.
+
+    It is made of the id of the running boot, for clones of a disk have the same ``/etc/machine-id``, and of the name,
+    for containers of one machine have the same boot.
+    """
+    text = f"{read_boot_uuid()} {hostname}".encode("utf-8", "surrogateescape")
+    return blake2b(text, digest_size=RUN_BYTES, person=b"integrity-hub").digest()

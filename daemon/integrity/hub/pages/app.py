@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from integrity.errors import HubDatabaseAway
 from integrity.hub.pages.api import HubApi
-from integrity.hub.pages.audit import AuditPages
 from integrity.hub.pages.boxes import BoxPages
 from integrity.hub.pages.findings import HubFindingPages
-from integrity.hub.pages.monitoring import HubMonitoring
-from integrity.hub.pages.overview import HubOverview
+from integrity.hub.pages.overview import AuditPages, HubMonitoring, HubOverview
 from integrity.hub.pages.sets import SetPages
 from integrity.hub.pages.site import HubSite
 from integrity.hub.pages.trees import TreePages

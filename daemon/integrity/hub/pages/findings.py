@@ -27,7 +27,7 @@ from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_f
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.open_findings import count_open
 from integrity.hub.replica_sets import load_sets
-from integrity.hub.shards.schema import shared_tree
+from integrity.hub.schema import shared_tree
 from integrity.hub.shared_trees import find_tree_names
 from integrity.views.explain import READ_HOW
 from integrity.views.text import local_time

@@ -1,23 +1,28 @@
-"""The first page: how all boxes are, and a card for each, the worst first."""
+"""The first page: a card for each box, the worst first. The audit log. And what programs ask that watch the hub."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from integrity.catalog.coverage import Age
 from integrity.config import format_duration, format_size
+from integrity.errors import AppError, printable
+from integrity.hub.audit import find_entries
+from integrity.hub.database import read_revision
 from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import describe_gap, sum_up_fleet
+from integrity.hub.metrics import write_hub_metrics
 from integrity.hub.open_findings import count_open
 from integrity.hub.pages.sets import pair_agreements
 from integrity.hub.replica_sets import load_sets
 from integrity.views.text import count
 from integrity.web.drawings import BarPart, layout_bar
-from integrity.web.query import read_at
+from integrity.web.metrics import CONTENT_TYPE
+from integrity.web.query import read_at, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_CARDS = 60
 _MOST_SETS = 20
+_ENTRIES = 100
 _WORDS = {
     Age.DAY: "verified within a day",
     Age.WEEK: "verified within a week",
@@ -109,3 +115,56 @@ def make_box_bar(one: BoxStatus) -> list[BarPart]:
     ]
     # How large the files with findings are is not reported: the part is as narrow as one that can be seen.
     return layout_bar([*parts, ("problem", count(one.finding_count, "open finding"), int(one.finding_count > 0))])
+
+
+class AuditPages:
+    """The page of the audit log."""
+
+    def __init__(self, site: HubSite) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        return (read_at("/audit", self.show),)
+
+    def show(self, request: Request) -> Response:
+        """Show a page of the log."""
+        with self._site.read() as c:
+            found = find_entries(c, before=read_number(request, "before"), limit=_ENTRIES + 1)
+        return self._site.render(
+            request,
+            "audit.html",
+            title="Audit log",
+            entries=found[:_ENTRIES],
+            more=f"?before={found[_ENTRIES - 1].id}" if len(found) > _ENTRIES else "",
+        )
+
+
+class HubMonitoring:
+    """Pages for programs that watch the hub."""
+
+    def __init__(self, site: HubSite) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            read_at("/metrics", self.show_metrics),
+            read_at("/healthz", self.show_health),
+        )
+
+    def show_metrics(self, _: Request) -> Response:
+        with self._site.read() as c:
+            fleet = load_fleet(c, self._site.now, self._site.silent_after_s)
+            sets, found = load_sets(c), count_open(c)
+        return Response(write_hub_metrics(fleet, sets, found, self._site.find_failing()), media_type=CONTENT_TYPE)
+
+    def show_health(self, _: Request) -> Response:
+        """Answer 200 only if the database answers and all parts of the hub work."""
+        try:
+            with self._site.read() as c:
+                read_revision(c)
+        except AppError as error:
+            return PlainTextResponse(f"the database can't be read: {printable(str(error))}\n", 503)
+        failing = self._site.find_failing()
+        if failing:
+            return PlainTextResponse("".join(f"{one.text}\n" for one in failing), 503)
+        return PlainTextResponse("ok\n")

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet_sentence import shorten
+from integrity.hub.schema import shared_tree
 from integrity.hub.shards.promise import TreePromise, find_promises
-from integrity.hub.shards.schema import shared_tree
 from integrity.hub.shared_trees import find_workers, page_shards
 from integrity.views.sentence import Gravity
 from integrity.web.query import read_at, read_number

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from integrity.config import format_duration, format_size
-from integrity.hub.shards.schema import shard, shard_worker, shared_tree
+from integrity.hub.schema import shard, shard_worker, shared_tree
 
 _DAY_S = 86_400
 _CLOCK_SLACK_S = 3600

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from integrity.errors import HubDatabaseError, ProtocolError
+from integrity.hub.schema import shard
 from integrity.hub.shards import tree_disks, tree_findings, visits, workers
-from integrity.hub.shards.schema import shard
 from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
 from integrity.hub.work import MINUTE_S, HubDuty

@@ -13,8 +13,7 @@ from integrity import program
 from integrity.errors import ConfigError
 from integrity.hub.findings import UNRESOLVED, resolve_ids
 from integrity.hub.grants import GrantKind
-from integrity.hub.schema import box_grant, finding
-from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shard_worker, shared_tree
+from integrity.hub.schema import box_grant, finding, shard, shard_finding, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards.tree_disks import forget_disks
 from integrity.hub.shards.workers import ANY_INODE
 

@@ -18,8 +18,7 @@ from integrity.errors import ProtocolError, printable
 from integrity.hub.findings import UNRESOLVED, record_drafts, resolve_ids
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
-from integrity.hub.schema import box, finding
-from integrity.hub.shards.schema import shared_tree, tree_disk
+from integrity.hub.schema import box, finding, shared_tree, tree_disk
 from integrity.jobs.shards.messages import DiskTrust, TreeOffer
 from integrity.paths import shell_word
 from integrity.same_place import explain_unrecognised, get_plain_name, recognise
@@ -99,14 +98,9 @@ def note_other_disk(c: sa.Connection, tree_id: int, box_id: int, why: str, now: 
     draft = Draft(
         kind=_KIND,
         certainty=HubCertainty.PROVEN,
-        set_id=None,
         box_id=box_id,
-        path=b"",
         headline=f"{HUB_KINDS[_KIND].headline.format(box=printable(box_name))}: {printable(name)}",
         explanation=words,
-        command=None,
-        command_box_id=None,
-        evidence="[]",
         tree_id=tree_id,
     )
     record_drafts(c, (_OF_KIND, finding.c.tree_id == tree_id, finding.c.box_id == box_id), [draft], now, "")

@@ -19,9 +19,8 @@ from integrity.hub.box_bodies import read_body, read_certainty, write_box_findin
 from integrity.hub.findings import forget_resolved, record_drafts
 from integrity.hub.kinds import HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
-from integrity.hub.schema import finding
+from integrity.hub.schema import finding, shard, shard_finding, shared_tree
 from integrity.hub.shards.promise import TreePromise, find_promises
-from integrity.hub.shards.schema import shard, shard_finding, shared_tree
 from integrity.hub.shards.workers import ShardLimits
 from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS, headline
 from integrity.model import Certainty, FindingKind
@@ -108,13 +107,8 @@ def _draft_many(word: str, number: int, tree_id: int, name: str, some: Sequence[
     return Draft(
         kind=_kind_of(word),
         certainty=HubCertainty.LIKELY,
-        set_id=None,
-        box_id=None,
-        path=b"",
         headline=f"{what}: {name}",
         explanation=f"Among them are {names}. {_explain(word, '')}".strip(),
-        command=None,
-        command_box_id=None,
         evidence=json.dumps([_write_evidence(row) for row in some]),
         tree_id=tree_id,
         subjects=number,
@@ -146,13 +140,9 @@ def _draft(kind: HubFindingKind, path: bytes, tree_id: int, name: str, rows: Seq
     return Draft(
         kind=kind,
         certainty=HubCertainty.PROVEN if certainty is Certainty.PROVEN else HubCertainty.LIKELY,
-        set_id=None,
-        box_id=None,
         path=path,
         headline=f"{_headline(worst.kind, certainty)}: {place}",
         explanation=_explain(worst.kind, message if isinstance(message, str) else ""),
-        command=None,
-        command_box_id=None,
         evidence=json.dumps([_write_evidence(row) for row in rows]),
         tree_id=tree_id,
     )
@@ -195,13 +185,7 @@ def _draft_promise(promise: TreePromise, now: int) -> Draft:
     return Draft(
         kind=HubFindingKind.TREE_OVERDUE,
         certainty=HubCertainty.PROVEN,
-        set_id=None,
-        box_id=None,
-        path=b"",
         headline=f"Not verified in time: {printable(promise.name)}",
         explanation=promise.describe(now),
-        command=None,
-        command_box_id=None,
-        evidence="[]",
         tree_id=promise.tree_id,
     )

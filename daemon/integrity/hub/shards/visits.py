@@ -20,8 +20,8 @@ from msgspec import Struct
 from integrity.errors import ProtocolError, printable
 from integrity.files.scope import TreeScope, find_parents
 from integrity.hub.reported import LONGEST_INDEXED, write_body
+from integrity.hub.schema import shard, shard_finding, shard_folder, shared_tree
 from integrity.hub.shards.cutting import cut
-from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shared_tree
 from integrity.hub.shards.workers import (
     ShardLimits,
     ShardRefused,

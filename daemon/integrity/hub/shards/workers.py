@@ -18,8 +18,7 @@ from integrity.errors import AppError
 from integrity.files.scope import find_parents
 from integrity.hub import audit
 from integrity.hub.grants import load_grants
-from integrity.hub.schema import box, finding
-from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
+from integrity.hub.schema import box, finding, shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards.tree_disks import OtherDisk, end_findings, note_other_disk, recognise_disk
 from integrity.jobs.shards.messages import DiskTrust, ShardTask, TreeOffer, TreeRest, to_text
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES

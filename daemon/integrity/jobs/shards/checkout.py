@@ -22,10 +22,10 @@ from integrity.errors import AppError, ConfigError, HubAway, HubError, printable
 from integrity.jobs.context import Context
 from integrity.jobs.report import Stop
 from integrity.jobs.shards.lease import Lease
+from integrity.jobs.shards.local_copy import make_work_folder
 from integrity.jobs.shards.messages import ShardTask, to_text
 from integrity.jobs.shards.tree_calls import FindingWriter, TreeCalls, make_calls, read_seconds
 from integrity.jobs.shards.visit import look
-from integrity.jobs.shards.work_folder import make_work_folder
 from integrity.jobs.shards.worker import find_work_folder
 
 if TYPE_CHECKING:

@@ -3,11 +3,16 @@ The local copy of a shard's catalog: opened where the tree is mounted here, and 
 
 The catalog has one root, the whole tree; the shard's scope decides what a run reads of it. So paths are the same in the
 catalogs of all shards, and a shard that is cut again is a copy of the catalog without what the others took.
+
+Copies lie in a folder that is the worker's own while it runs, and is removed by the next one if it was killed.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from integrity.files.scope import TreeScope
     from integrity.jobs.shards.messages import ShardTask
 
+_LOCK = b"lock"
 _SAMPLED = 200
 _FEW = 20
 """Fewer files are deleted by hand, so on a disk of the right name their absence proves nothing."""
@@ -303,3 +309,30 @@ def remove(path: bytes) -> None:
 def _find_roots(catalog: Catalog) -> list[RootRecord]:
     with catalog.read() as connection:
         return roots.find_roots(connection)
+
+
+@contextmanager
+def make_work_folder(parent: bytes) -> Iterator[bytes]:
+    """Make a folder, and remove those of workers that are gone."""
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    _remove_abandoned(parent)
+    path = os.path.join(parent, secrets.token_hex(8).encode("ascii"))
+    os.mkdir(path, 0o700)
+    fd = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield path
+    finally:
+        os.close(fd)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_abandoned(parent: bytes) -> None:
+    for entry in list(os.scandir(parent)):
+        with suppress(OSError):  # another worker begins or ends there
+            fd = os.open(os.path.join(entry.path, _LOCK), os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(entry.path)
+            finally:
+                os.close(fd)

@@ -23,12 +23,11 @@ from integrity.jobs.open_root import make_excludes
 from integrity.jobs.report import Stop
 from integrity.jobs.shards import local_copy
 from integrity.jobs.shards.lease import Lease
-from integrity.jobs.shards.local_copy import OtherTree
+from integrity.jobs.shards.local_copy import OtherTree, make_work_folder
 from integrity.jobs.shards.messages import ShardTask, TreeRest, write_survey
 from integrity.jobs.shards.survey import measure_tree, summarize
 from integrity.jobs.shards.tree_calls import FindingWriter, TreeCalls, make_calls, read_seconds
 from integrity.jobs.shards.visit import visit
-from integrity.jobs.shards.work_folder import make_work_folder
 from integrity.reporting.forms import read_form
 
 if TYPE_CHECKING:
