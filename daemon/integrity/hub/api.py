@@ -14,11 +14,12 @@ from __future__ import annotations
 import logging
 import time
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import anyio
+import sqlalchemy as sa
 import zstandard
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
@@ -26,12 +27,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import integrity.web.query  # noqa: F401 - registers {name:number}
 from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
 from integrity.hub import audit, boxes, trees
 from integrity.hub.admission import Rates, Refused, Slots
 from integrity.hub.box_calls import CALLS, PREFIX
+from integrity.hub.database import HubDatabase
 from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
 from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
@@ -52,14 +55,6 @@ from integrity.reporting import protocol
 from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, ReportMessage
 from integrity.web.addresses import find_address_group
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import sqlalchemy as sa
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from integrity.hub.database import HubDatabase
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

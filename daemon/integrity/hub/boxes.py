@@ -110,7 +110,7 @@ def _mark_changed(c: sa.Connection, name: str, now: int) -> None:
 def find_boxes(c: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Box]:
     """Return all boxes by name, or some; revoked ones too."""
     query = sa.select(*(schema.box.c[name] for name in Box._fields)).where(*where)
-    return [Box(*row) for row in c.execute(query.order_by(schema.box.c.name))]
+    return [Box._make(row) for row in c.execute(query.order_by(schema.box.c.name)).all()]
 
 
 def load_tokens(c: sa.Connection) -> dict[bytes, Box]:

@@ -119,7 +119,7 @@ def _find_set_doubts(sets: Iterable[SetStatus]) -> list[str]:
 
 def _find_other_gaps(fleet: Iterable[BoxStatus], found: OpenFindings) -> list[str]:
     """Say what could not be checked and belongs to no box, such as a part of a shared tree."""
-    of_boxes = sum((one.hub_found.subjects for one in fleet), Counter[HubFindingKind]())
+    of_boxes = sum((one.hub_found.subjects for one in fleet if one.hub_found), Counter[HubFindingKind]())
     gaps = found.describe(Weight.GAP, without=of_boxes)
     return [f"Not everything could be checked: {gaps}."] if gaps else []
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from integrity.errors import AppError, ProtocolError
 from integrity.hub import audit
-from integrity.hub.members import find_refused_sets, find_sets_of_roots, find_unsettled, update_members
+from integrity.hub.members import find_sets_of_roots, find_wanting, update_members
 from integrity.hub.reported import (
     AboutRoot,
     BeginsStream,
@@ -86,7 +86,7 @@ def store_heartbeat(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, 
         _record(c, reporter, now, "join", beat.hostname, f"first report, version {beat.version}")
     sets = update_members(c, reporter.box_id, beat.roots, now)
     is_known = row.stream == beat.stream and beat.newest >= row.last_number
-    unsettled, refused = find_unsettled(c, reporter.box_id), find_refused_sets(c, reporter.box_id)
+    unsettled, refused = find_wanting(c, reporter.box_id)
     return HeartbeatStored(row.last_number if is_known else None, unsettled, sets, refused)
 
 

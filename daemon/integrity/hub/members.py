@@ -75,17 +75,20 @@ def _values(root: AnnouncedRoot, set_id: int | None) -> dict[str, Any]:
     }
 
 
-def find_unsettled(c: sa.Connection, box_id: int) -> list[int]:
-    """Return the numbers of the roots, as on the box, whose announced tree is not what is stored."""
-    differs = member.c.settled_tree.is_(None) | (member.c.settled_tree != member.c.announced_tree)
-    query = sa.select(member.c.root_id).where(
-        member.c.box_id == box_id,
-        member.c.set_id.is_not(None),
-        member.c.removed_at.is_(None),
-        member.c.announced_tree.is_not(None),
-        differs,
-    )
-    return list(c.execute(query.order_by(member.c.root_id)).scalars())
+def find_wanting(c: sa.Connection, box_id: int) -> tuple[list[int], list[str]]:
+    """
+    Return what is wrong with the roots that a box reports.
+
+    Returns:
+        The numbers of those, as on the box, whose announced tree is not what is stored; and the names of the sets that
+        it may not be in.
+    """
+    columns = member.c.root_id, member.c.set_id, member.c.announced_tree, member.c.settled_tree, member.c.refused_set
+    query = sa.select(*columns).where(member.c.box_id == box_id, member.c.removed_at.is_(None))
+    rows = c.execute(query.order_by(member.c.root_id)).all()
+    announced = (row for row in rows if row.set_id is not None and row.announced_tree is not None)
+    unsettled = [row.root_id for row in announced if row.announced_tree != row.settled_tree]
+    return unsettled, sorted({row.refused_set for row in rows} - {None})
 
 
 def find_sets_of_roots(c: sa.Connection, box_id: int, root_ids: Iterable[int]) -> set[int]:
@@ -96,13 +99,6 @@ def find_sets_of_roots(c: sa.Connection, box_id: int, root_ids: Iterable[int]) -
         member.c.box_id == box_id, member.c.root_id.in_(wanted), member.c.set_id.is_not(None)
     )
     return set(c.execute(query).scalars())
-
-
-def find_refused_sets(c: sa.Connection, box_id: int) -> list[str]:
-    """Return the sets that a box names for its roots and may not be in."""
-    where = member.c.box_id == box_id, member.c.removed_at.is_(None), member.c.refused_set.is_not(None)
-    query = sa.select(member.c.refused_set).where(*where).distinct().order_by(member.c.refused_set)
-    return list(c.execute(query).scalars())
 
 
 def remove_files(c: sa.Connection, member_id: int) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from integrity.hub.replica_sets import describe_agreement
+from integrity.hub.audit import AuditEntry
+from integrity.hub.box_reports import BoxEvent, BoxFindingRecord
+from integrity.hub.findings import HubFinding
+from integrity.hub.fleet import BoxRoot, BoxStatus
+from integrity.hub.open_findings import OpenFindings
+from integrity.hub.replica_sets import SetStatus, describe_agreement
+from integrity.hub.shards.promise import TreePromise
+from integrity.hub.shared_trees import ShardView
 from integrity.paths import absolute, path_fields
 from integrity.views.objects import JsonObject, iso_time
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from integrity.hub.audit import AuditEntry
-    from integrity.hub.box_reports import BoxEvent, BoxFindingRecord
-    from integrity.hub.findings import HubFinding
-    from integrity.hub.fleet import BoxRoot, BoxStatus
-    from integrity.hub.open_findings import OpenFindings
-    from integrity.hub.replica_sets import SetStatus
-    from integrity.hub.shards.promise import TreePromise
-    from integrity.hub.shared_trees import ShardView
-    from integrity.views.sentence import Sentence
+from integrity.views.sentence import Sentence
 
 
 def sentence_object(sentence: Sentence) -> JsonObject:

@@ -60,6 +60,10 @@ class OpenFindings:
         return ", ".join(count(numbers[kind], HUB_KINDS[kind].phrase) for kind in wanted)
 
 
+NOTHING_OPEN = OpenFindings()
+"""Of most boxes and sets. Nobody adds to it."""
+
+
 def count_open(c: sa.Connection) -> OpenFindings:
     return _count(c, None)[None]
 

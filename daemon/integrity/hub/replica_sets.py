@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,8 +11,11 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.fleet import BoxRoot, BoxStatus, find_box_roots, load_fleet
-from integrity.hub.open_findings import OpenFindings, count_open_by
+from integrity.hub.open_findings import NOTHING_OPEN, OpenFindings, count_open_by
+from integrity.hub.schema import replica_set
 from integrity.views.sentence import Gravity
+
+_FEW = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +72,53 @@ def count_boxes(number: int) -> str:
     return f"{number:,} {'box' if number == 1 else 'boxes'}"
 
 
-def load_sets(c: sa.Connection) -> list[SetStatus]:
-    """Return all sets by name, those without members too."""
-    return _load(c, None)
+def load_sets(
+    c: sa.Connection, *, fleet: Iterable[BoxStatus] | None = None, after: str = "", limit: int | None = None
+) -> list[SetStatus]:
+    """
+    Return sets by name, those without members too.
+
+    Args:
+        fleet: all boxes, if they are known, so that their roots are not read again.
+        after: only sets behind this name.
+        limit: so many at most.
+    """
+    query = sa.select(replica_set).order_by(replica_set.c.name).limit(limit)
+    rows = c.execute(query.where(replica_set.c.name > after) if after else query).all()
+    if fleet is not None:
+        return _complete(c, rows, [root for one in fleet for root in one.roots])
+    return _complete(c, rows, None if limit is None else find_box_roots(c, _is_in(schema.member.c.set_id, rows)))
 
 
 def find_set(c: sa.Connection, name: str) -> SetStatus | None:
     """Return the set of a name; None: there is none."""
-    number = c.execute(sa.select(schema.replica_set.c.id).where(schema.replica_set.c.name == name)).scalar()
-    return None if number is None else _load(c, number)[0]
+    rows = c.execute(sa.select(replica_set).where(replica_set.c.name == name)).all()
+    return _complete(c, rows, find_box_roots(c, _is_in(schema.member.c.set_id, rows)))[0] if rows else None
 
 
-def _load(c: sa.Connection, set_id: int | None) -> list[SetStatus]:
-    def select_one(column: sa.Column[Any]) -> tuple[sa.ColumnElement[bool], ...]:
-        return () if set_id is None else (column == set_id,)
+def _is_in(column: sa.Column[Any], sets: Sequence[sa.Row[Any]]) -> sa.ColumnElement[bool]:
+    return column.in_([row.id for row in sets])
 
+
+def _complete(c: sa.Connection, rows: Sequence[sa.Row[Any]], roots: Iterable[BoxRoot] | None) -> list[SetStatus]:
+    """Add members and findings to sets. ``roots``: those of their members, and others; None: they are not known."""
     members: dict[int, list[BoxRoot]] = defaultdict(list)
-    for one in find_box_roots(c, *select_one(schema.member.c.set_id)):
+    for one in find_box_roots(c) if roots is None else roots:
         if one.set_id is not None:
             members[one.set_id].append(one)
-    found = count_open_by(c, schema.finding.c.set_id, *select_one(schema.finding.c.set_id))
-    query = (
-        sa.select(schema.replica_set).where(*select_one(schema.replica_set.c.id)).order_by(schema.replica_set.c.name)
-    )
+    column = schema.finding.c.set_id
+    found = count_open_by(c, column, *([_is_in(column, rows)] if len(rows) <= _FEW else []))
     return [
-        SetStatus(row.id, row.name, row.created_at, row.voted_at, row.vote_ms, tuple(members[row.id]), found[row.id])
-        for row in c.execute(query.order_by(schema.replica_set.c.name))
+        SetStatus(
+            row.id,
+            row.name,
+            row.created_at,
+            row.voted_at,
+            row.vote_ms,
+            tuple(members[row.id]),
+            found.get(row.id, NOTHING_OPEN),
+        )
+        for row in rows
     ]
 
 

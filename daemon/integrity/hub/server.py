@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from integrity.alerts.channels import make_channels
+from integrity.config import Config
 from integrity.hub.alerts import send_alerts
 from integrity.hub.api import BoxApi
 from integrity.hub.box_calls import PREFIX
 from integrity.hub.box_checks import BoxLimits, check_boxes
+from integrity.hub.database import HubDatabase
 from integrity.hub.forgetting import forget_unused
 from integrity.hub.pages.app import make_pages
 from integrity.hub.quota import BoxQuota
@@ -21,14 +25,8 @@ from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
 from integrity.hub.work import DAY_S, MINUTE_S, HubDuty, HubWork
 from integrity.web.endpoint import find_hub_endpoint
+from integrity.web.passwords import PasswordStore
 from integrity.web.server import BoundedProtocol, serve
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from integrity.config import Config
-    from integrity.hub.database import HubDatabase
-    from integrity.web.passwords import PasswordStore
 
 
 class HubProtocol(BoundedProtocol):
@@ -89,6 +87,7 @@ def run_hub(
     api = BoxApi(database, work, quota)
     pages = make_pages(config, database, passwords, token, work.parts.find_failing)
     app = HubApp(api.make_app(ShardApi(shards, api.guard, quota).routes()), pages)
+    gc.freeze()  # else each page of ten thousand boxes has all that was imported looked through for garbage
     serve(app, endpoint, protocol=HubProtocol, background=work.run, ready=ready)
 
 

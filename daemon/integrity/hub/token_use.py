@@ -23,6 +23,7 @@ from integrity import program
 from integrity.config import format_duration
 from integrity.errors import AppError, printable
 from integrity.hub import audit
+from integrity.hub.database import replace_rows
 from integrity.hub.ingest import CallingBox
 from integrity.hub.reported import BoxHeartbeat
 from integrity.hub.schema import box, box_run
@@ -93,14 +94,19 @@ def note_use(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, now: in
         return None  # of a version that has no number
     columns = box.c.stream, box.c.last_number, box.c.shared_by
     row = c.execute(sa.select(*columns).where(box.c.id == reporter.box_id).with_for_update()).one()
-    runs = _load_runs(c, reporter.box_id, now)
-    own = _see(runs.pop(beat.run, None), reporter, beat, now)
-    others = [*runs.values()]
     stored = _Stored(*row)
+    runs = _load_runs(c, reporter.box_id)
+    others = [one for one in runs if one.run != beat.run and one.seen_at >= now - LIVE_S][:_MOST_RUNS]
+    own = _see(
+        next((one for one in runs if one.run == beat.run and one.seen_at >= now - LIVE_S), None), reporter, beat, now
+    )
     refused = _judge(c, reporter, own, others, stored, beat, now)
     if refused is None:
         own = own._replace(is_accepted=1)
-    _save_run(c, reporter.box_id, own)
+    replace_rows(c, box_run, [{"box_id": reporter.box_id, **own._asdict()}])
+    kept = {own.run, *(one.run for one in others[: _MOST_RUNS - 1])}
+    if gone := [one.run for one in runs if one.run not in kept]:
+        c.execute(sa.delete(box_run).where(box_run.c.box_id == reporter.box_id, box_run.c.run.in_(gone)))
     return refused
 
 
@@ -186,8 +192,8 @@ def require_free(c: sa.Connection, reporter: CallingBox, machine: bytes, now: in
     Raises:
         TokenInUse: another one does.
     """
-    for one in _load_runs(c, reporter.box_id, now).values():
-        if one.machine is not None and one.machine != machine:
+    for one in _load_runs(c, reporter.box_id):
+        if one.seen_at >= now - LIVE_S and one.machine is not None and one.machine != machine:
             ago = format_duration(max(1, now - one.seen_at))
             raise TokenInUse(
                 f"this is the token of {reporter.name}, and another machine uses it: {one.words} reported {ago} ago."
@@ -209,12 +215,11 @@ def require_sole(c: sa.Connection, reporter: CallingBox) -> None:
         raise _refuse(reporter.name, shared_by)
 
 
-def _load_runs(c: sa.Connection, box_id: int, now: int) -> dict[bytes, _Run]:
-    """Return the runs of a box that may be alive."""
-    is_live = box_run.c.box_id == box_id, box_run.c.seen_at >= now - LIVE_S
-    query = sa.select(*(box_run.c[name] for name in _Run._fields)).where(*is_live)
-    rows = c.execute(query.order_by(box_run.c.seen_at.desc()).limit(_MOST_RUNS))
-    return {bytes(row.run): _Run(*row)._replace(run=bytes(row.run), machine=_bytes(row.machine)) for row in rows}
+def _load_runs(c: sa.Connection, box_id: int) -> list[_Run]:
+    """Return the runs of a box, those that were seen last first."""
+    query = sa.select(*(box_run.c[name] for name in _Run._fields)).where(box_run.c.box_id == box_id)
+    rows = c.execute(query.order_by(box_run.c.seen_at.desc())).all()
+    return [_Run(*row)._replace(run=bytes(row.run), machine=_bytes(row.machine)) for row in rows]
 
 
 def _bytes(value: object) -> bytes | None:
@@ -225,16 +230,6 @@ def _see(known: _Run | None, reporter: CallingBox, beat: BoxHeartbeat, now: int)
     assert beat.run is not None
     seen = _Run(beat.run, beat.machine, beat.hostname, reporter.address, now, now, 0)
     return seen if known is None else seen._replace(first_at=known.first_at, is_accepted=known.is_accepted)
-
-
-def _save_run(c: sa.Connection, box_id: int, own: _Run) -> None:
-    """Replace the row of a run, and delete all but those seen last."""
-    mine = box_run.c.box_id == box_id
-    c.execute(sa.delete(box_run).where(mine, box_run.c.run == own.run))
-    last = sa.select(box_run.c.seen_at).where(mine).order_by(box_run.c.seen_at.desc())
-    oldest = c.execute(last.offset(_MOST_RUNS - 2).limit(1)).scalar()
-    c.execute(sa.delete(box_run).where(mine, box_run.c.seen_at < max(own.seen_at - LIVE_S, oldest or 0)))
-    c.execute(sa.insert(box_run).values(box_id=box_id, **own._asdict()))
 
 
 def _record(c: sa.Connection, reporter: CallingBox, now: int, outcome: str) -> None:

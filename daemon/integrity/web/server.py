@@ -15,8 +15,9 @@ import getpass
 import os
 import ssl
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio.to_thread
@@ -59,10 +60,8 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for a connection and start its deadline."""
-        # One that was ended still stands in the list until the loop has come round.
-        alive = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()]
-        if len(alive) >= self.most_connections:
-            _make_room(alive)
+        if len(self.connections) >= self.most_connections:
+            self._make_room()
         super().connection_made(transport)
         self.made_at = self.loop.time()
         self.group = find_address_group(self.client[0] if self.client else "")
@@ -100,13 +99,18 @@ class BoundedProtocol(H11Protocol):
         if not self.is_busy:
             self.transport.abort()
 
-
-def _make_room(alive: Collection[BoundedProtocol]) -> None:
-    """End a connection (I2): whoever opens many ends no one else's."""
-    idle = [one for one in alive if not one.is_busy]
-    if idle:
+    def _make_room(self) -> None:
+        """End connections (I2): whoever opens many ends no one else's."""
+        # One that was ended still stands in the list until the loop has come round.
+        alive = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()]
+        if len(alive) < self.most_connections:
+            return
         counts = Counter(one.group for one in alive)
-        min(idle, key=lambda one: (-counts[one.group], one.made_at)).transport.abort()
+        idle = (one for one in alive if not one.is_busy)
+        # Where thousands are kept, all of them would be looked at for each new one.
+        count = 1 if self.idle_s is None else max(1, self.most_connections // 100)
+        for one in nsmallest(count, idle, key=lambda one: (-counts[one.group], one.made_at)):
+            one.transport.abort()
 
 
 def serve(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+import sqlalchemy as sa
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import BaseRoute
 
 from integrity.hub.audit import find_entries
 from integrity.hub.box_calls import describe_calls
@@ -28,12 +31,12 @@ from integrity.hub.objects import (
 from integrity.hub.open_findings import count_open
 from integrity.hub.pages.boxes import BoxOrder, get_box, read_cursor, select_boxes, write_cursor
 from integrity.hub.pages.findings import get_known, read_filter
-from integrity.hub.pages.sets import select_sets
+from integrity.hub.pages.site import HubSite
 from integrity.hub.pages.trees import get_promise
 from integrity.hub.replica_sets import SetStatus, find_set, load_sets, load_their_boxes
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import find_tree_names, page_shards
-from integrity.views.objects import iso_time
+from integrity.views.objects import JsonObject, iso_time
 from integrity.web.json_pages import mount_json
 from integrity.web.openapi import (
     BEFORE,
@@ -49,17 +52,6 @@ from integrity.web.openapi import (
     word_parameter,
 )
 from integrity.web.query import includes_resolved, read_limit, read_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import sqlalchemy as sa
-    from starlette.requests import Request
-    from starlette.routing import BaseRoute
-
-    from integrity.hub.pages.site import HubSite
-    from integrity.views.objects import JsonObject
-
 
 _INTERFACE = JsonInterface(
     title="integrity hub",
@@ -175,7 +167,8 @@ class HubApi:
     def show_status(self, _: Request) -> JsonObject:
         now = self._site.now
         with self._site.read() as c:
-            fleet, found, sets = self._load_fleet(c), count_open(c), load_sets(c)
+            fleet, found = self._load_fleet(c), count_open(c)
+            sets = load_sets(c, fleet=fleet)
         return {
             "at": iso_time(now),
             **sentence_object(sum_up_fleet(fleet, found, sets, now, self._site.find_failing())),
@@ -225,7 +218,7 @@ class HubApi:
         """Return a page of replica sets."""
         limit = _read_limit(request)
         with self._site.read() as c:
-            found = select_sets(request, load_sets(c), limit=limit)
+            found = load_sets(c, after=request.query_params.get("after", ""), limit=limit)
             statuses = self._load_boxes(c, found)
         return {
             "sets": [set_object(one, statuses) for one in found],

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
+from starlette.types import ASGIApp
+
+from integrity.config import Config
 from integrity.errors import HubDatabaseAway
+from integrity.hub.database import HubDatabase
+from integrity.hub.failing_parts import FailingPart
 from integrity.hub.pages.api import HubApi
 from integrity.hub.pages.boxes import BoxPages
 from integrity.hub.pages.findings import HubFindingPages
@@ -16,18 +21,8 @@ from integrity.web.endpoint import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
 from integrity.web.pages.manual import ManualPages
-from integrity.web.passwords import LoginThrottle
+from integrity.web.passwords import LoginThrottle, PasswordStore
 from integrity.web.security import GuardAdvice, Sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from starlette.types import ASGIApp
-
-    from integrity.config import Config
-    from integrity.hub.database import HubDatabase
-    from integrity.hub.failing_parts import FailingPart
-    from integrity.web.passwords import PasswordStore
 
 _TROUBLES = Troubles(
     {HubDatabaseAway: "The database of the hub does not answer; load this page again in a moment"},

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
+import sqlalchemy as sa
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from integrity.config import format_duration
 from integrity.hub import schema
@@ -18,16 +21,8 @@ from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import describe_gap
 from integrity.hub.pages.overview import make_box_bar
+from integrity.hub.pages.site import HubSite
 from integrity.web.query import includes_resolved, read_at, read_number, read_word
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import sqlalchemy as sa
-    from starlette.requests import Request
-    from starlette.routing import Route
-
-    from integrity.hub.pages.site import HubSite
 
 _PAGE = 100
 _FINDINGS = 50

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from integrity.alerts.wording import damaged_places
 from integrity.hub import audit, schema
-from integrity.hub.boxes import find_boxes
 from integrity.hub.finding_list import (
     HubFindingFilter,
     MemberEvidence,
@@ -26,7 +27,7 @@ from integrity.hub.finding_list import (
 from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_finding, mute
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.open_findings import count_open
-from integrity.hub.replica_sets import load_sets
+from integrity.hub.pages.site import HubSite
 from integrity.hub.schema import shared_tree
 from integrity.hub.shared_trees import find_tree_names
 from integrity.views.explain import READ_HOW
@@ -34,13 +35,6 @@ from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
 from integrity.web.query import includes_resolved, read_at, read_number, read_word
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from starlette.requests import Request
-
-    from integrity.hub.pages.site import HubSite
 
 _PAGE = 100
 _MOST_CHOICES = 1000
@@ -86,9 +80,8 @@ class HubFindingPages:
         with self._site.read() as c:
             wanted = read_filter(c, request)
             found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
-            counts, sets, boxes = count_open(c), load_sets(c), find_boxes(c)
-            names = sa.select(shared_tree.c.name).order_by(shared_tree.c.name).limit(_MOST_CHOICES)
-            trees = c.execute(names).scalars().all()
+            counts = count_open(c)
+            boxes, sets, trees = (_find_names(c, table) for table in (schema.box, schema.replica_set, shared_tree))
             tree_names = find_tree_names(c, [one.id for one in found])
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
         return self._site.render(
@@ -98,9 +91,9 @@ class HubFindingPages:
             findings=shown,
             total=counts.total,
             kinds=[(kind, HUB_KINDS[kind].phrase.many) for kind in HUB_KINDS],
-            sets=[one.name for one in sets[:_MOST_CHOICES]],
-            boxes=[one.name for one in boxes],
-            trees=trees,
+            sets=sets[:_MOST_CHOICES],
+            boxes=boxes,
+            trees=trees[:_MOST_CHOICES],
             tree_names=tree_names,
             asked={key: asked.get(key, "") for key in ("kind", "set", "box", "tree", "state")},
             more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
@@ -200,6 +193,10 @@ def read_filter(c: sa.Connection, request: Request) -> HubFindingFilter:
         tree_id=_find_id(c, shared_tree, request, "tree"),
         include_resolved=includes_resolved(request),
     )
+
+
+def _find_names(c: sa.Connection, table: sa.Table) -> Sequence[str]:
+    return c.execute(sa.select(table.c.name).order_by(table.c.name)).scalars().all()
 
 
 def _find_id(c: sa.Connection, table: sa.Table, request: Request, key: str) -> int | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -18,18 +20,12 @@ from integrity.hub.fleet_sentence import describe_gap, sum_up_fleet
 from integrity.hub.metrics import write_hub_metrics
 from integrity.hub.open_findings import count_open
 from integrity.hub.pages.sets import pair_agreements
+from integrity.hub.pages.site import HubSite
 from integrity.hub.replica_sets import load_sets
 from integrity.views.text import count
 from integrity.web.drawings import BarPart, layout_bar
 from integrity.web.metrics import CONTENT_TYPE
 from integrity.web.query import read_at, read_number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.requests import Request
-
-    from integrity.hub.pages.site import HubSite
 
 _MOST_CARDS = 60
 _MOST_SETS = 20
@@ -64,7 +60,7 @@ class HubOverview:
         now = self._site.now
         with self._site.read() as c:
             fleet = load_fleet(c, now, self._site.silent_after_s)
-            sets, found = load_sets(c), count_open(c)
+            sets, found = load_sets(c, fleet=fleet), count_open(c)
         boxes = [one for one in fleet if one.health is not BoxHealth.REVOKED]
         boxes.sort(key=lambda one: HEALTH_ORDER[one.health])
         numbers = Counter(one.health for one in boxes)
@@ -154,7 +150,7 @@ class HubMonitoring:
     def show_metrics(self, _: Request) -> Response:
         with self._site.read() as c:
             fleet = load_fleet(c, self._site.now, self._site.silent_after_s)
-            sets, found = load_sets(c), count_open(c)
+            sets, found = load_sets(c, fleet=fleet), count_open(c)
         return Response(write_hub_metrics(fleet, sets, found, self._site.find_failing()), media_type=CONTENT_TYPE)
 
     def show_health(self, _: Request) -> Response:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from integrity.catalog.coverage import Age
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import BoxRoot, BoxStatus
 from integrity.hub.fleet_sentence import shorten
+from integrity.hub.pages.site import HubSite
 from integrity.hub.replica_sets import Agreement, SetStatus, describe_agreement, find_set, load_sets, load_their_boxes
 from integrity.web.query import read_at, read_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from starlette.requests import Request
-    from starlette.routing import Route
-
-    from integrity.hub.pages.site import HubSite
 
 _PAGE = 100
 
@@ -49,7 +45,7 @@ class SetPages:
 
     def show_list(self, request: Request) -> Response:
         with self._site.read() as c:
-            found = select_sets(request, load_sets(c), limit=_PAGE + 1)
+            found = load_sets(c, after=request.query_params.get("after", ""), limit=_PAGE + 1)
             fleet = load_their_boxes(c, found, self._site.now, self._site.silent_after_s)
         shown = found[:_PAGE]
         return self._site.render(
@@ -80,12 +76,6 @@ class SetPages:
             findings=found[:_PAGE],
             more=f"?before={found[_PAGE - 1].id}" if len(found) > _PAGE else "",
         )
-
-
-def select_sets(request: Request, sets: Sequence[SetStatus], *, limit: int) -> list[SetStatus]:
-    """Return a page of sets: those behind the name that ``after`` gives."""
-    after = request.query_params.get("after", "")
-    return [one for one in sets if not after or one.name > after][:limit]
 
 
 def pair_agreements(sets: Iterable[SetStatus], fleet: Iterable[BoxStatus]) -> list[tuple[SetStatus, Agreement]]:

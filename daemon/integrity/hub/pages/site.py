@@ -9,22 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import sqlalchemy as sa
+
+from integrity.config import HubServer
+from integrity.hub.database import HubDatabase
+from integrity.hub.failing_parts import FailingPart
 from integrity.hub.finding_list import is_problem
 from integrity.hub.fleet import BoxHealth, BoxStatus
 from integrity.hub.fleet_sentence import shorten
 from integrity.views.sentence import Gravity
 from integrity.views.text import exact_time
 from integrity.web.rendering import Renderer
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
-    from integrity.config import HubServer
-    from integrity.hub.database import HubDatabase
-    from integrity.hub.failing_parts import FailingPart
 
 _PLACES = (
     ("/", "Overview"),

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import sqlalchemy as sa
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet_sentence import shorten
+from integrity.hub.pages.site import HubSite
 from integrity.hub.schema import shared_tree
 from integrity.hub.shards.promise import TreePromise, find_promises
 from integrity.hub.shared_trees import find_workers, page_shards
 from integrity.views.sentence import Gravity
 from integrity.web.query import read_at, read_number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import sqlalchemy as sa
-    from starlette.requests import Request
-    from starlette.routing import Route
-
-    from integrity.hub.pages.site import HubSite
 
 _PAGE = 100
 _FINDINGS = 50

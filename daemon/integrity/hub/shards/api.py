@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from starlette.routing import Route
 
 from integrity.errors import ProtocolError, printable
 from integrity.hub.admission import Refused
@@ -21,9 +22,6 @@ from integrity.hub.shards.workers import ShardRefused
 from integrity.jobs.shards.messages import VisitResult
 from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import JsonObject, decode, decode_lines
-
-if TYPE_CHECKING:
-    from starlette.routing import Route
 
 _log = logging.getLogger(__name__)
 

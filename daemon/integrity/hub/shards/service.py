@@ -10,11 +10,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from integrity.config import HubServer
 from integrity.errors import HubDatabaseError, ProtocolError
+from integrity.hub.database import HubDatabase
 from integrity.hub.schema import shard
 from integrity.hub.shards import tree_disks, tree_findings, visits, workers
 from integrity.hub.shards.store import ShardStore
@@ -25,10 +26,6 @@ from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
 from integrity.reporting.forms import Number, read_form
 from integrity.reporting.protocol import JsonObject, encode
-
-if TYPE_CHECKING:
-    from integrity.config import HubServer
-    from integrity.hub.database import HubDatabase
 
 _LONGEST_NAME = 200
 _LONGEST_SETTINGS = 1 << 20
