@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from integrity.errors import AppError
 from integrity.hub.kinds import HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
-from integrity.hub.schema import box, finding, replica_set
+from integrity.hub.schema import box, finding, replica_set, shared_tree
 from integrity.model import FindingState
 
 _ROWS_AT_ONCE = 500
@@ -64,6 +64,7 @@ class HubFinding:
     subjects: int
     box_name: str | None
     set_name: str | None
+    tree_name: str | None
     command_box_name: str | None
 
     @property
@@ -72,6 +73,7 @@ class HubFinding:
         return list(json.loads(self.evidence))
 
 
+_FIELDS = fields(HubFinding)
 _Key = tuple[HubFindingKind, int | None, int | None, int | None, bytes]
 _VALUES = "headline", "explanation", "command", "command_box_id", "evidence", "subjects"
 
@@ -186,17 +188,14 @@ def get_finding(c: sa.Connection, finding_id: int) -> HubFinding:
 def find_findings(c: sa.Connection, *where: sa.ColumnElement[bool], limit: int | None = None) -> Iterator[HubFinding]:
     """Return findings, the oldest first; all without a condition."""
     about, runs_on = box.alias(), box.alias()
-    names = about.c.name.label("box_name"), replica_set.c.name.label("set_name"), runs_on.c.name.label("command_name")
-    query = (
-        sa.select(finding, *names)
-        .outerjoin(about, about.c.id == finding.c.box_id)
-        .outerjoin(runs_on, runs_on.c.id == finding.c.command_box_id)
-        .outerjoin(replica_set, replica_set.c.id == finding.c.set_id)
-        .where(*where)
-        .order_by(finding.c.id)
-        .limit(limit)
-    )
-    return (_to_finding(row) for row in c.execute(query))
+    named = {"box": about, "set": replica_set, "tree": shared_tree, "command_box": runs_on}
+    names = {f"{what}_name": table.c.name for what, table in named.items()}
+    columns = [names[one.name].label(one.name) if one.name in names else finding.c[one.name] for one in _FIELDS]
+    query = sa.select(*columns).select_from(finding)
+    for what, table in named.items():
+        query = query.outerjoin(table, table.c.id == finding.c[f"{what}_id"])
+    rows = c.execute(query.where(*where).order_by(finding.c.id).limit(limit))
+    return (_to_finding(row) for row in rows)
 
 
 def find_by_ids(c: sa.Connection, ids: Collection[int]) -> list[HubFinding]:
@@ -207,27 +206,6 @@ def find_by_ids(c: sa.Connection, ids: Collection[int]) -> list[HubFinding]:
 
 
 def _to_finding(row: sa.Row[Any]) -> HubFinding:
-    return HubFinding(
-        id=row.id,
-        kind=HubFindingKind(row.kind),
-        certainty=HubCertainty(row.certainty),
-        set_id=row.set_id,
-        box_id=row.box_id,
-        path=bytes(row.path),
-        state=FindingState(row.state),
-        opened_at=row.opened_at,
-        updated_at=row.updated_at,
-        resolved_at=row.resolved_at,
-        resolution=row.resolution,
-        muted_until=row.muted_until,
-        headline=row.headline,
-        explanation=row.explanation,
-        command=row.command,
-        command_box_id=row.command_box_id,
-        evidence=row.evidence,
-        alerted=row.alerted,
-        subjects=row.subjects,
-        box_name=row.box_name,
-        set_name=row.set_name,
-        command_box_name=row.command_name,
-    )
+    words = HubFindingKind(row.kind), HubCertainty(row.certainty), FindingState(row.state)
+    known = dict(zip(("kind", "certainty", "state"), words, strict=True)) | {"path": bytes(row.path)}
+    return HubFinding(**{**row._mapping, **known})  # noqa: SLF001 - part of the interface, says its documentation

@@ -13,6 +13,7 @@ from integrity.hub.fleet import BoxHealth, BoxStatus
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.open_findings import OpenFindings
 from integrity.hub.replica_sets import SetStatus, count_boxes
+from integrity.hub.replica_words import join_some
 from integrity.kinds import Weight
 from integrity.views.sentence import Gravity, Sentence
 from integrity.views.text import count
@@ -143,14 +144,6 @@ def _describe_agreement(boxes: Sequence[BoxStatus], sets: Sequence[SetStatus], n
         ages = format_duration(max(oldest, 60))
         lines.append(f"{count(len(compared), 'replica set')} {verb} on all boxes, compared within the last {ages}.")
     return lines
-
-
-def join_some(names: Sequence[str]) -> str:
-    """Write "a", "a and b", "a, b and 3 more"."""
-    shown = list(names[:_SHOWN])
-    if len(names) > _SHOWN:
-        return f"{', '.join(shown)} and {len(names) - _SHOWN:,} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _name(boxes: Sequence[BoxStatus]) -> str:

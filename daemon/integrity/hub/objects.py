@@ -111,14 +111,14 @@ def shard_object(one: ShardView) -> JsonObject:
     }
 
 
-def hub_finding_object(finding: HubFinding, tree_name: str | None) -> JsonObject:
-    """Write a finding of the hub, with the evidence of each member; ``tree_name``: of the tree that it is about."""
+def hub_finding_object(finding: HubFinding) -> JsonObject:
+    """Write a finding of the hub, with the evidence of each member."""
     return {
         "id": finding.id,
         "kind": finding.kind.value,
         "certainty": finding.certainty.value,
         "set": finding.set_name,
-        "tree": tree_name,
+        "tree": finding.tree_name,
         "box": finding.box_name,
         **path_fields("path", finding.path),
         "state": finding.state.value,

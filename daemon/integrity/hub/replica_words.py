@@ -296,7 +296,7 @@ class SetWords:
         return f"{'; '.join(words[:_NAMES_SHOWN])}."
 
     def _name(self, indexes: Iterable[int]) -> str:
-        return join_names([self.members[at].box_name for at in indexes])
+        return join_some([printable(self.members[at].box_name) for at in indexes])
 
     def _name_verified(self, judged: JudgedFile, vote: MemberVote) -> str:
         """Name the boxes that have the right content, and when the first of them read it from its disk."""
@@ -324,9 +324,9 @@ class SetWords:
         }
 
 
-def join_names(names: Sequence[str]) -> str:
+def join_some(names: Sequence[str]) -> str:
     """Write "a", "a and b", "a, b and 3 more"."""
-    shown = [printable(name) for name in names[:_NAMES_SHOWN]]
+    shown = list(names[:_NAMES_SHOWN])
     if len(names) > _NAMES_SHOWN:
         return f"{', '.join(shown)} and {len(names) - _NAMES_SHOWN:,} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -84,17 +84,6 @@ def find_workers(c: sa.Connection, tree_id: int) -> list[TreeWorker]:
     return [TreeWorker(*row) for row in c.execute(query)]
 
 
-def find_tree_names(c: sa.Connection, finding_ids: Collection[int]) -> dict[int, str]:
-    """Return the name of the tree that each of some findings of the hub is about, by number; others are left out."""
-    finding = schema.finding
-    query = (
-        sa.select(finding.c.id, shared_tree.c.name)
-        .join(shared_tree, shared_tree.c.id == finding.c.tree_id)
-        .where(finding.c.id.in_(finding_ids))
-    )
-    return {row.id: row.name for row in c.execute(query)}
-
-
 def _find_folders(c: sa.Connection, ids: Collection[int]) -> defaultdict[int, ShardFolders]:
     shard_id, path = shard_folder.c.shard_id, shard_folder.c.path
     ranked = (

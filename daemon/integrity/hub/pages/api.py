@@ -35,7 +35,7 @@ from integrity.hub.pages.site import HubSite
 from integrity.hub.pages.trees import get_promise
 from integrity.hub.replica_sets import SetStatus, find_set, load_sets, load_their_boxes
 from integrity.hub.shards.promise import find_promises
-from integrity.hub.shared_trees import find_tree_names, page_shards
+from integrity.hub.shared_trees import page_shards
 from integrity.views.objects import JsonObject, iso_time
 from integrity.web.json_pages import mount_json
 from integrity.web.openapi import (
@@ -254,16 +254,14 @@ class HubApi:
         limit = _read_limit(request)
         with self._site.read() as c:
             found = page_findings(c, read_filter(c, request), before=read_number(request, "before"), limit=limit)
-            trees = find_tree_names(c, [finding.id for finding in found])
         return {
-            "findings": [hub_finding_object(finding, trees.get(finding.id)) for finding in found],
+            "findings": [hub_finding_object(finding) for finding in found],
             "next_before": found[-1].id if len(found) == limit else None,
         }
 
     def show_finding(self, request: Request) -> JsonObject:
         with self._site.read() as c:
-            finding = get_known(c, request)
-            return hub_finding_object(finding, find_tree_names(c, [finding.id]).get(finding.id))
+            return hub_finding_object(get_known(c, request))
 
     def list_audit(self, request: Request) -> JsonObject:
         """Return a page of the audit log, the newest first."""

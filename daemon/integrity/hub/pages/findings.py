@@ -29,7 +29,6 @@ from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.open_findings import count_open
 from integrity.hub.pages.site import HubSite
 from integrity.hub.schema import shared_tree
-from integrity.hub.shared_trees import find_tree_names
 from integrity.views.explain import READ_HOW
 from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
@@ -82,7 +81,6 @@ class HubFindingPages:
             found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
             counts = count_open(c)
             boxes, sets, trees = (_find_names(c, table) for table in (schema.box, schema.replica_set, shared_tree))
-            tree_names = find_tree_names(c, [one.id for one in found])
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
         return self._site.render(
             request,
@@ -94,7 +92,6 @@ class HubFindingPages:
             sets=sets[:_MOST_CHOICES],
             boxes=boxes,
             trees=trees[:_MOST_CHOICES],
-            tree_names=tree_names,
             asked={key: asked.get(key, "") for key in ("kind", "set", "box", "tree", "state")},
             more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
             query=f"?{urlencode(asked)}" if asked else "",
@@ -103,7 +100,6 @@ class HubFindingPages:
     def show_finding(self, request: Request) -> Response:
         with self._site.read() as c:
             finding = get_known(c, request)
-            tree_name = find_tree_names(c, [finding.id]).get(finding.id)
         evidence = read_evidence(finding)
         return self._site.render(
             request,
@@ -112,7 +108,6 @@ class HubFindingPages:
             finding=finding,
             is_open=finding.resolved_at is None,
             is_problem=is_problem(finding),
-            tree_name=tree_name,
             shard_reports=read_shard_reports(finding),
             evidence=evidence,
             holdings=HOLDINGS,

@@ -67,7 +67,6 @@ class TreePages:
             shards=shards[:_PAGE],
             more=f"?after={shards[_PAGE - 1].id}" if len(shards) > _PAGE else "",
             findings=findings,
-            tree_names=dict.fromkeys((one.id for one in findings), promise.name),
         )
 
 

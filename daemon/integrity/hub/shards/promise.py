@@ -130,10 +130,9 @@ def _find_promise(c: sa.Connection, tree: sa.Row[tuple[object, ...]], lease_s: i
         ).where(mine)
     ).one()
     here = shard_worker.c.tree_id == tree.id
-    workers, boxes = (
-        c.execute(sa.select(sa.func.count(what)).where(here, shard_worker.c.seen_at > now - within_s)).scalar_one()
-        for what, within_s in ((shard_worker.c.id, lease_s), (shard_worker.c.box_id.distinct(), _DAY_S))
-    )
+    seen = [shard_worker.c.seen_at > now - within_s for within_s in (lease_s, _DAY_S)]
+    counted = count.filter(seen[0]), sa.func.count(shard_worker.c.box_id.distinct()).filter(seen[1])
+    workers, boxes = c.execute(sa.select(*counted).where(here)).one()
     measured = int(sums.read_bytes) * 1000 / int(sums.read_ms) if sums.read_ms and sums.read_bytes else None
     readable = int(sums.byte_count) - int(sums.apart_bytes)
     return TreePromise(

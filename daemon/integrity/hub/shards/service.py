@@ -134,8 +134,8 @@ class ShardHub:
                 found = workers.take_folder(c, worker, place, limits=self._limits, may_retry=may_retry, now=now)
             else:
                 found = workers.take(c, worker, limits=self._limits, may_retry=may_retry, now=now)
-                tree_findings.check_promise(c, worker.tree_id, self._limits, now)
-            rest = workers.count_parts(c, worker, limits=self._limits, now=now)
+            if not isinstance(found, ShardTask):
+                rest = workers.count_parts(c, worker, limits=self._limits, now=now)
         if isinstance(found, ShardTask):
             self.store.clear(found.job)  # what another worker sent for it, or this one before it began again
             return {"task": write_message(found), "beat_s": beat_s}

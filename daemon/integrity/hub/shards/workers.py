@@ -376,11 +376,9 @@ def note_work(c: sa.Connection, worker: WorkerRow, shard_id: int | None, verb: s
 
 def _begin_round(c: sa.Connection, shard_id: int, now: int) -> None:
     """Begin a round of reading, unless one goes on."""
-    mine = shard.c.id == shard_id
-    c.execute(
-        sa.update(shard).where(mine, sa.or_(shard.c.round_at.is_(None), shard.c.is_complete == 1)).values(round_at=now)
-    )
-    c.execute(sa.update(shard).where(mine).values(is_complete=0))
+    goes_on = sa.and_(shard.c.round_at.is_not(None), shard.c.is_complete == 0)
+    round_at = sa.case((goes_on, shard.c.round_at), else_=now)
+    c.execute(sa.update(shard).where(shard.c.id == shard_id).values(round_at=round_at, is_complete=0))
 
 
 def _describe(c: sa.Connection, tree_id: int, shard_id: int, limits: ShardLimits, now: int) -> ShardTask:

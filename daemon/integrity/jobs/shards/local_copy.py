@@ -30,7 +30,7 @@ from integrity.files.open_beneath import GONE, open_root, stat_beneath
 from integrity.files.stamps import fold_inode
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.shards.messages import DiskTrust, is_in_tree, to_path
-from integrity.model import FileId, FindingKind, RootIdentity, RootState
+from integrity.model import FileId, FindingKind, RootId, RootIdentity, RootState
 from integrity.paths import shell_word
 from integrity.same_place import get_plain_name, is_path_number, recognise
 
@@ -201,7 +201,8 @@ def _sample_names(catalog: Catalog) -> list[bytes]:
         step = max(1, root.file_count // _SAMPLED)
         with catalog.read() as connection:
             missing = {one.path for one in findings.find_findings(connection, root_id=root.id) if one.kind is _MISSING}
-        paths += (one for one in islice(_find_paths(catalog, root), 0, None, step) if one not in missing)
+        some = islice(find_all_files(catalog, root.id), 0, None, step)
+        paths += (path for _, path, _ in some if path not in missing)
     return paths
 
 
@@ -213,7 +214,7 @@ def require_inside(catalog: Catalog) -> None:
         CatalogError: one leads out of it.
     """
     for root in _find_roots(catalog):
-        for path in _find_paths(catalog, root):
+        for _, path, _ in find_all_files(catalog, root.id):
             if not is_in_tree(path):
                 raise CatalogError(
                     f"the catalog from the hub has a record of {show_path(path)}, which is no name in a tree: somebody"
@@ -232,7 +233,7 @@ def narrow(catalog: Catalog, scope: TreeScope) -> int:
         return 0
     dropped = 0
     for root in _find_roots(catalog):
-        ids = _find_foreign(catalog, root, scope)
+        ids = [number for number, path, _ in find_all_files(catalog, root.id) if not scope.covers_name(path)]
         dropped += len(ids)
 
         def drop(connection: Connection, page: Sequence[FileId], root: RootRecord = root) -> None:
@@ -243,22 +244,13 @@ def narrow(catalog: Catalog, scope: TreeScope) -> int:
     return dropped
 
 
-def _find_paths(catalog: Catalog, root: RootRecord) -> Iterator[bytes]:
+def find_all_files(catalog: Catalog, root_id: RootId) -> Iterator[tuple[FileId, bytes, int]]:
+    """Yield number, path and size of each recorded file."""
     after = 0
     with catalog.read() as connection:
-        while page := files.page_files(connection, root.id, after=after):
-            yield from (path for _, path, _ in page)
+        while page := files.page_files(connection, root_id, after=after):
+            yield from page
             after = page[-1][0]
-
-
-def _find_foreign(catalog: Catalog, root: RootRecord, scope: TreeScope) -> list[FileId]:
-    found: list[FileId] = []
-    after = 0
-    with catalog.read() as connection:
-        while page := files.page_files(connection, root.id, after=after):
-            found += (file_id for file_id, path, _ in page if not scope.covers_name(path))
-            after = page[-1][0]
-    return found
 
 
 def _end_foreign_findings(catalog: Catalog, root: RootRecord, scope: TreeScope) -> None:

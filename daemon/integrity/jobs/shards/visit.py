@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files, findings, roots
+from integrity.catalog import findings, roots
 from integrity.catalog.coverage import coverage
 from integrity.catalog.runs import find_reads
 from integrity.jobs import runner
 from integrity.jobs.options import ScanOptions, ScrubOptions
+from integrity.jobs.shards.local_copy import find_all_files
 from integrity.jobs.shards.survey import FolderSize, Size, measure_files, summarize
 from integrity.model import Finding, Job, Outcome
 
@@ -80,7 +81,8 @@ def visit(context: Context, path: bytes, task: ShardTask) -> Visited:
     most = Size(task.most_files * _TOO_LARGE, task.most_bytes * _TOO_LARGE)
     folders = None
     if not size.fits(most):
-        folders = summarize(measure_files(_iterate(context, _get_root(context, path))), task.limit)
+        known = find_all_files(context.catalog, _get_root(context, path).id)
+        folders = summarize(measure_files((path, size_bytes) for _, path, size_bytes in known), task.limit)
     duration_s = context.monotonic() - began_at
     return replace(
         done,
@@ -143,12 +145,3 @@ def _begin_of_round(context: Context, task: ShardTask) -> int:
 def _get_root(context: Context, path: bytes) -> RootRecord:
     with context.catalog.read() as connection:
         return next(one for one in roots.find_roots(connection) if one.path == path)
-
-
-def _iterate(context: Context, root: RootRecord) -> Iterator[tuple[bytes, int]]:
-    """Yield path and size of each file in the catalog."""
-    after = 0
-    with context.catalog.read() as connection:
-        while page := files.page_files(connection, root.id, after=after):
-            yield from ((path, size_bytes) for _, path, size_bytes in page)
-            after = page[-1][0]
