@@ -5,11 +5,39 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from integrity.config import Alerts, Config
 from integrity.hub.box_checks import BoxLimits
 from integrity.hub.database import HubDatabase
 from integrity.hub.server import make_duties
+from integrity.hub.votes import run_vote
+from integrity.hub.work import HubWork
+from support.clock import Clock
 from support.hub_rows import DAY_S, NOW, HubRows
+from support.postgres import PostgresServer
+
+
+def test_full_disk_is_told_though_nothing_happens(hub_url: str, hub_database: HubDatabase) -> None:
+    """No set is to be voted on, and no box reports: what writes a row each minute finds that it can't."""
+    if not hub_database.is_postgres:
+        pytest.skip("disks are filled in PostgreSQL only")
+    with hub_database.transaction() as c:
+        HubRows(c).add_box("nas")
+    clock = Clock()
+    duties = make_duties(Config(catalog=b"/unused"), limits=BoxLimits(DAY_S, 1 << 40), page_url="")
+    work = HubWork(hub_database, run_vote, duties, clock=lambda: NOW, monotonic=clock)
+    PostgresServer.fill_disk(hub_url)
+    for duty in duties[:2]:
+        work.run_duty(duty)
+    clock.now += 200
+    (failing,) = work.parts.find_failing()
+    PostgresServer.free_disk(hub_url)
+    work.run_duty(duties[0])
+
+    assert "nothing was stored of what boxes report" in failing.text
+    assert "No space left on device" in failing.text
+    assert [] == work.parts.find_failing()
 
 
 def test_silent_box_is_an_alert(hub_database: HubDatabase, tmp_path: Path) -> None:

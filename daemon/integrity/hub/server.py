@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
+import sqlalchemy as sa
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from integrity.alerts.channels import make_channels
@@ -20,6 +21,7 @@ from integrity.hub.forgetting import forget_unused
 from integrity.hub.pages.app import make_pages
 from integrity.hub.quota import BoxQuota
 from integrity.hub.retention import retain
+from integrity.hub.schema import box
 from integrity.hub.shards.api import ShardApi
 from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
@@ -104,10 +106,18 @@ def make_duties(config: Config, *, limits: BoxLimits, page_url: str) -> list[Hub
     channels = make_channels(config, hostname=host)
     send = partial(send_alerts, channels=channels, settings=config.alerts, hostname=host, page_url=page_url)
     return [
+        HubDuty("store", MINUTE_S, _write_nothing_new, unless="nothing was stored of what boxes report"),
         HubDuty("check_boxes", MINUTE_S, partial(_check_boxes, limits=limits), unless="boxes were not checked"),
         HubDuty("send_alerts", MINUTE_S, send, is_after_votes=True, unless="alerts were not sent"),
         HubDuty("retain", DAY_S, _retain, unless="old rows were not deleted"),
     ]
+
+
+def _write_nothing_new(database: HubDatabase, now: int) -> None:  # noqa: ARG001 - as of all duties
+    """Write a row as it is: where nothing else happens, a full disk is known all the same."""
+    first = sa.select(sa.func.min(box.c.id)).scalar_subquery()
+    with database.transaction() as c:
+        c.execute(sa.update(box).where(box.c.id == first).values(worked_at=box.c.worked_at))
 
 
 def _check_boxes(database: HubDatabase, now: int, *, limits: BoxLimits) -> None:
