@@ -16,6 +16,7 @@ from integrity.cli.main import COMMANDS, cli
 from support.cli import Box, make_command
 
 HEAVY = (
+    "msgspec",
     "psycopg",
     "zstandard",
     "sqlalchemy",

@@ -115,7 +115,8 @@ class HubWork:
     def queue_votes(self, c: sa.Connection, set_ids: Collection[int]) -> None:
         """Make votes due in the transaction that makes them necessary (W2)."""
         due_votes.mark_changed(c, set_ids, int(self._clock()))
-        after_commit(c, lambda: self._wake(set_ids))
+        if set_ids:
+            after_commit(c, lambda: self._wake(set_ids))
 
     def _wake(self, set_ids: Collection[int]) -> None:
         for set_id in set_ids:
