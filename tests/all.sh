@@ -20,7 +20,7 @@ e2fsprogs xfsprogs btrfs-progs xxhash b3sum hashdeep openssl rclone openssh-serv
 restic borgbackup borgmatic snapraid msmtp prometheus postgresql chromium rsync sqlite3 mandoc man-db groff-base
 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-powerpc-linux-gnu libc6-dev-powerpc-cross qemu-user
 bindfs mergerfs unionfs-fuse exfat-fuse exfatprogs
-clang libclang-rt-dev musl-tools"
+clang libclang-rt-dev musl-tools caddy nginx"
 
 find_missing_packages() {
 	for package in $packages; do

@@ -14,7 +14,7 @@ from integrity.hub.failing_parts import FailingPart, PartWatch
 from integrity.hub.fleet_sentence import sum_up_fleet
 from integrity.hub.open_findings import OpenFindings
 from integrity.hub.pages.api import HubApi
-from integrity.hub.pages.monitoring import HubMonitoring
+from integrity.hub.pages.overview import HubMonitoring
 from integrity.hub.pages.site import HubSite
 from integrity.views.sentence import Gravity
 from support.clock import Clock
