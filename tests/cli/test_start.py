@@ -31,6 +31,7 @@ PINNED = [
     "scrub",
     "compare",
     "history",
+    "inspect",
     "gate",
     "status",
     "findings",

@@ -18,7 +18,8 @@ OTHER_MACHINES = {"hub/box_checks.py", "hub/alert_words.py", "hub/replica_comman
 """A hub advises commands for its boxes, where the program is called by its plain name."""
 COMMAND = re.compile(
     r"\bintegrity (--(config|catalog)|scan|scrub|compare|repair|status|findings|explain|accept|ack|mute"
-    r"|gate|root|forget|sum|catalog|config|service|daemon|web|alert|bench|manual|setup|versions|history) ?(?![a-z]+ )"
+    r"|gate|root|forget|sum|catalog|config|service|daemon|web|alert|bench|manual|setup|versions|history"
+    r"|inspect) ?(?![a-z]+ )"
 )
 
 

@@ -54,6 +54,7 @@ SECTIONS = {
         "history": CommandEntry(
             "versions", "history", "Find what rotted before integrity was installed, in the versions of a backup."
         ),
+        "inspect": CommandEntry("inspect", "inspect", "Test files by the checksums inside them, without a catalog."),
         "gate": CommandEntry("gate", "gate", "Check whether it is safe to make a backup now (for backup hooks)."),
     },
     "See what was found": {

@@ -1,0 +1,1 @@
+"""Whether a file passes the check that its own format carries."""

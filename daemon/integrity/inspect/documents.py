@@ -1,0 +1,73 @@
+"""Formats that only a library can read to the end: pictures, PDF, SQLite databases."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+
+from integrity.inspect.checked_file import CheckedFile
+from integrity.inspect.outcome import NotTestable, OwnCheckFailed
+
+_MOST_DATABASE_BYTES = 256 << 20
+_MOST_STREAM_BYTES = 256 << 20
+_ROLLBACK_JOURNAL = b"\x01\x01"
+_JOURNAL_MODE_AT = 18
+
+
+def check_picture(file: CheckedFile) -> None:
+    """By decoding all of its pictures: jpeg, gif, tiff, webp."""
+    from PIL import Image, UnidentifiedImageError
+
+    warnings.simplefilter("ignore")
+    try:
+        with Image.open(file.stream) as picture:
+            for number in range(getattr(picture, "n_frames", 1)):
+                picture.seek(number)
+                picture.load()
+    except Image.DecompressionBombError as error:
+        raise NotTestable(f"it is too large to be decoded: {error}") from error
+    except UnidentifiedImageError as error:
+        raise OwnCheckFailed("its beginning is damaged, or of an unusual form: no picture can be decoded") from error
+    except (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, ArithmeticError) as error:
+        raise OwnCheckFailed(f"it can't be decoded to its end: {error}") from error
+
+
+def check_pdf(file: CheckedFile) -> None:
+    """By its index of objects, and by the Adler-32 of what is compressed without loss."""
+    import pikepdf
+
+    try:
+        with pikepdf.open(file.stream, attempt_recovery=False, access_mode=pikepdf.AccessMode.stream) as document:
+            for one in document.objects:
+                if isinstance(one, pikepdf.Stream) and one.get("/Filter") == "/FlateDecode":
+                    zlib.decompressobj().decompress(one.read_raw_bytes(), _MOST_STREAM_BYTES)
+            problems = document.get_warnings()
+    except pikepdf.PasswordError as error:
+        raise NotTestable("it is encrypted") from error
+    except (pikepdf.PdfError, ValueError, RuntimeError, zlib.error) as error:
+        raise OwnCheckFailed(f"its structure is damaged: {error}") from error
+    if problems:
+        raise OwnCheckFailed(f"its structure is damaged: {problems[0]}")
+
+
+def check_sqlite(file: CheckedFile) -> None:
+    """By SQLite's own check of a copy in memory: structure and indexes; content has no checksums."""
+    import sqlite3  # not in the process of the catalog, which has an SQLite of its own
+
+    if file.size_bytes > _MOST_DATABASE_BYTES:
+        raise NotTestable(f"databases of more than {_MOST_DATABASE_BYTES >> 20} MiB are not tested")
+    data = bytearray(file.take(0, file.size_bytes))
+    data[_JOURNAL_MODE_AT : _JOURNAL_MODE_AT + 2] = _ROLLBACK_JOURNAL  # one in memory has no log beside it
+    database = sqlite3.connect(":memory:")
+    try:
+        database.deserialize(bytes(data))
+        database.execute("PRAGMA cell_size_check = ON")
+        [(found,)] = database.execute("PRAGMA integrity_check(1)").fetchall()
+    except sqlite3.OperationalError as error:
+        raise NotTestable(f"SQLite can't open it: {error}") from error
+    except (sqlite3.DatabaseError, ValueError) as error:
+        raise OwnCheckFailed(f"SQLite says: {error}") from error
+    finally:
+        database.close()
+    if found != "ok":
+        raise OwnCheckFailed(f"SQLite says: {' '.join(found.split())}")
