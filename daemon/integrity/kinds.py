@@ -343,6 +343,21 @@ TABLE = (
         ),
     ),
     KindEntry(
+        kind=FindingKind.INVALID,
+        weight=Weight.PROBLEM,
+        subject=Subject.FILE,
+        headline="Fails its own check",
+        how_bad="The record is intact: the file was recorded like that. It was damaged before, or was always so.",
+        phrase=Phrase("file that fails its own check", "files that fail their own checks"),
+        is_of_inode=True,
+        steps=(
+            NextStep("see whether a backup passes", "integrity compare {path} --with COPY --read"),
+            NextStep("or whether an older version of a backup has other content", "integrity versions {path}"),
+            NextStep("if the file works, or was always so, accept it once", "integrity accept {path} --reason WHY"),
+        ),
+        together=(NextStep("see whether a backup passes", "integrity compare {folder} --with {copy} --read"),),
+    ),
+    KindEntry(
         kind=FindingKind.CATALOG_DAMAGED,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
@@ -560,3 +575,6 @@ ENDED_BY_COMPARE = frozenset(entry.kind for entry in TABLE if entry.ended_by_com
 OTHER_CONTENT = frozenset(entry.kind for entry in TABLE if entry.is_other_content)
 REPAIRABLE = CONTENT_FINDINGS | {FindingKind.MISSING}
 """A copy of the file mends it."""
+
+ACCEPTABLE = REPAIRABLE | {FindingKind.INVALID}
+"""Accepting the file as it is ends it."""

@@ -60,6 +60,7 @@ class FindingKind(StrEnum):
     MISSING = "missing"  # from an archive, or from where a root was moved to
     SHRUNK = "shrunk"  # in a growing root: what was there is not there any more
     ROLLED_BACK = "rolled_back"
+    INVALID = "invalid"  # fails the check that its format carries
     MASS_CHANGE = "mass_change"
     SUSPICIOUS_CHANGE = "suspicious_change"  # the gate is closed: what changed is not to be copied into a backup
     UNREADABLE = "unreadable"

@@ -26,6 +26,7 @@ from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTroubl
 from integrity.disks.signs import Remedy, describe_for_damage, describe_trouble
 from integrity.errors import Leased
 from integrity.files.mirrors import Mirror
+from integrity.inspect.outcome import CheckResult, OwnCheck
 from integrity.jobs import messages
 from integrity.jobs.byte_pattern import (
     ByteDifference,
@@ -272,6 +273,16 @@ def describe(found: Arbitration, verdict: Verdict, story: messages.CopyStory) ->
     return f"{text}\n        - {found.words}:  {found.command}"
 
 
+def write_own_checks() -> Iterator[str]:
+    """Write what fails its own check: since the first record, after one that passed, after an untested one."""
+    zipped = OwnCheck(CheckResult.FAILS, "zip", True, "the checksum of its entry 'a.txt' is wrong")
+    picture = OwnCheck(CheckResult.FAILS, "JPEG", False, "it can't be decoded to its end: image file is truncated")
+    votes = [(COPY, CopyVote.SAME), ("weekly", CopyVote.DIFFERS), ("list.md5", CopyVote.UNREADABLE)]
+    yield messages.own_check_failed(zipped, 1, 1_700_000_000, None, votes)
+    yield messages.own_check_failed(picture, 3, 1_700_000_000, CheckResult.WHOLE, [])
+    yield messages.own_check_failed(picture, 3, 1_700_000_000, None, [("weekly", CopyVote.MISSING)])
+
+
 def write_others() -> Iterator[tuple[str, str]]:
     """Write every other message under its name."""
     yield from ((name, value) for name, value in vars(messages).items() if name.isupper() and isinstance(value, str))
@@ -293,6 +304,7 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "unreadable, not recorded", messages.unreadable("Permission denied", [], is_recorded=False)
     yield "unstable", messages.unstable()
     yield "unstable, leased", messages.unstable(Leased("leased"))
+    yield from (("own_check_failed", text) for text in write_own_checks())
     yield "missing", messages.missing("; a folder stands in its place")
     yield "vanished", messages.vanished(command)
     yield "displaced", messages.displaced(command, None)

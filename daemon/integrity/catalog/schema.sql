@@ -299,6 +299,8 @@ CREATE TABLE file (
     crc64nvme BLOB CHECK (length(crc64nvme) = 8),      -- CRC-64/NVME of the whole file; null if older than it, or not computed
     seen_inode INTEGER,                                -- of a suspect: its inode when it was last seen, unread; null: none, or unknown
     seen_ctime_ns INTEGER,                             -- of a suspect: the ctime of that
+    checked_version INTEGER,                           -- version whose own check was last tried; null: none
+    own_check TEXT,                                    -- CheckResult of that
     UNIQUE (folder_id, name)
 ) STRICT;
 CREATE INDEX file_inode ON file (inode);

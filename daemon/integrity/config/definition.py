@@ -127,6 +127,12 @@ class RootSettings(SettingsTable):
         default=120,
         metadata=about("service only: wait this long after the last write before recording a file", key="settle"),
     )
+    inspect: Flag = field(
+        default=False,
+        metadata=about(
+            "test new and changed files by the checksums inside them (zip, PNG, FLAC, PDF, ...) after scrubs"
+        ),
+    )
     mass_change: MassChange = field(
         default=MassChange(),
         metadata=about("hold back changes if both limits are exceeded, in the root, a folder, or a file type"),

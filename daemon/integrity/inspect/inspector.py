@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import stat
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 
-from integrity.errors import Unreadable, Unstable, Vanished, show_path
+from integrity.errors import ReadInterrupted, Unreadable, Unstable, Vanished, show_path
+from integrity.files.span import UNLIMITED, Pace
 from integrity.files.stamps import witness_of
 from integrity.inspect.formats import HEAD_BYTES, Format, find_damaged_beginning, find_format
 from integrity.inspect.outcome import CheckResult, OwnCheck
@@ -28,6 +32,7 @@ _WAITS_PER_CPU_S = 4
 """How much longer it may take by the clock: a disk may be slow, a machine busy."""
 
 _GAVE_UP = "its check takes too long or too much memory, or crashes"
+_POLL_S = 0.5
 _REPLY_BYTES = 4 << 20
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -37,11 +42,15 @@ class Inspector:
     Check files, one at a time. To be used as a context manager.
 
     Args:
+        must_stop: asked again and again while a file is checked.
+        pace: of reading.
         cpu_s: computing time that every file gets, however small.
     """
 
-    def __init__(self, *, cpu_s: float = _CPU_S) -> None:
-        self._cpu_s = cpu_s
+    def __init__(
+        self, must_stop: Callable[[], bool] = lambda: False, pace: Pace = UNLIMITED, *, cpu_s: float = _CPU_S
+    ) -> None:
+        self._must_stop, self._pace, self._cpu_s = must_stop, pace, cpu_s
         self._children: dict[str, _Child] = {}
 
     def __enter__(self) -> Inspector:
@@ -97,7 +106,10 @@ class Inspector:
             return OwnCheck(CheckResult.NO_LIBRARY, one.name, one.has_checksum)
         if one.name == "SQLite" and any(_has_bytes(path + end) for end in (b"-wal", b"-journal")):
             return OwnCheck(CheckResult.UNTESTABLE, one.name, reason="a program has it open, or left its log behind")
+        self._pace.take(before.st_size)
+        began_at = time.monotonic()
         found = self._ask(one, fd, self._cpu_s + before.st_size * _CPU_S_PER_BYTE)
+        self._pace.took(before.st_size, time.monotonic() - began_at)
         if witness_of(os.fstat(fd)).stamps != witness_of(before).stamps:
             raise Unstable(f"{show_path(path)}: changed while it was checked; try again")
         return found
@@ -106,9 +118,11 @@ class Inspector:
         child = self._children.get(one.module)
         if child is None:
             child = self._children[one.module] = _Child(one.module)
-        reply = child.ask([one.name, cpu_s], fd, cpu_s * _WAITS_PER_CPU_S)
+        reply = child.ask([one.name, cpu_s], fd, cpu_s * _WAITS_PER_CPU_S, self._must_stop)
         if reply is None:
             self._children.pop(one.module).end()
+            if self._must_stop():
+                raise ReadInterrupted("the check was interrupted")
             return OwnCheck(CheckResult.UNTESTABLE, one.name, one.has_checksum, _GAVE_UP)
         result, name, has_checksum, reason, uncovered = json.loads(reply)
         ranges = None if uncovered is None else tuple((begin, end) for begin, end in uncovered)
@@ -144,17 +158,19 @@ class _Child:
                 env={"PATH": os.defpath, "OPENBLAS_NUM_THREADS": "1"} | _find_python_environment(),
             )
 
-    def ask(self, request: list[object], fd: int, wait_s: float) -> bytes | None:
-        """Return the answer; None: the process ended, or did not answer in time."""
-        self._channel.settimeout(wait_s)
-        reply = b""
+    def ask(self, request: list[object], fd: int, wait_s: float, must_stop: Callable[[], bool]) -> bytes | None:
+        """Return the answer; None: the process ended, did not answer in time, or must not be waited for."""
+        reply, until = b"", time.monotonic() + wait_s
         try:
             socket.send_fds(self._channel, [json.dumps(request).encode()], [fd])
             while not reply.endswith(b"\n"):
-                part = self._channel.recv(1 << 16)
-                if not part or len(reply) > _REPLY_BYTES:
+                if time.monotonic() > until or must_stop() or len(reply) > _REPLY_BYTES:
                     return None
-                reply += part
+                if select.select([self._channel], [], [], _POLL_S)[0]:
+                    part = self._channel.recv(1 << 16)
+                    if not part:
+                        return None
+                    reply += part
         except OSError:
             return None
         return reply

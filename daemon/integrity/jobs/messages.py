@@ -7,6 +7,7 @@ sentences below a headline; notes follow the name of a file ("FILE: was written 
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,7 @@ from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_UNCHANGED, utc_time
 from integrity.config.units import format_size
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
+from integrity.inspect.outcome import CheckResult, OwnCheck
 from integrity.kinds import KINDS, headline
 from integrity.model import ByteRange, Certainty, Finding, FindingKind, SkipReason
 from integrity.verdict import (
@@ -96,6 +98,40 @@ def _describe(judgement: Judgement, kind: FindingKind, interruption: Interruptio
         )
     continued = " It begins with its recorded content, as when an interrupted copy goes on." * judgement.is_continued
     return KINDS[kind].explanation + continued
+
+
+OWN_CHECK_PASSED = "the file passes its own check now, or can't be tested any more"
+
+_VOTES_SAID = {
+    CopyVote.SAME: "the same content",
+    CopyVote.DIFFERS: "other content",
+    CopyVote.OLDER: "an older version",
+    CopyVote.MISSING: "no such file",
+}
+
+
+def own_check_failed(
+    found: OwnCheck, version: int, recorded_at: int, before: CheckResult | None, votes: Sequence[tuple[str, CopyVote]]
+) -> str:
+    """
+    Describe a file that fails the check of its format.
+
+    Args:
+        version: of the record, whose content that is; recorded at ``recorded_at``.
+        before: what the check said of the version before.
+        votes: of the copies, by name.
+    """
+    by = "the checksum inside it" if found.has_checksum else "its structure"
+    text = f"By {by} ({found.format}), this file is damaged: {found.reason}."
+    when = utc_time(recorded_at)
+    if version == 1:
+        text += f" It was so when it was first recorded, on {when}: it was damaged before, or was always so."
+    elif before in (CheckResult.PASSES, CheckResult.WHOLE):
+        text += f" What was recorded before {when} passed: the damage was written then, by a program or a copy."
+    else:
+        text += f" It is so since this content was recorded, on {when}."
+    has = [f"{show_path(os.fsencode(name))} has {_VOTES_SAID[vote]}" for name, vote in votes if vote in _VOTES_SAID]
+    return text + (f" The backup {', the backup '.join(has)}." if has else "")
 
 
 COMPLETED = "was completed: it begins with its recorded content, and has an older time, as a copy gets it at its end"

@@ -14,6 +14,7 @@ from integrity.catalog import findings
 from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.disk_reports import find_reports
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
+from integrity.catalog.own_checks import OwnCheckCounts, count_own_checks
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.catalog.sqlite_errors import find_full_folder
@@ -53,6 +54,7 @@ class RootStatus(NamedTuple):
         windows: the scrub windows of the service, as configured.
         devices: what its disks and arrays last reported.
         told_twice: how many more findings of damage there are than damaged files.
+        own_checks: what the checks that formats carry said; None: they are not asked.
     """
 
     root: RootRecord
@@ -68,6 +70,7 @@ class RootStatus(NamedTuple):
     windows: str = ""
     devices: tuple[DeviceReport, ...] = ()
     told_twice: int = 0
+    own_checks: OwnCheckCounts | None = None
 
     @property
     def damaged_files(self) -> int:
@@ -247,6 +250,7 @@ def _find_root_status(
         windows=config.schedule.scrub,
         devices=tuple(find_reports(connection, root)),
         told_twice=findings.count_told_twice(connection, root.id),
+        own_checks=count_own_checks(connection, root.id) if settings.inspect else None,
     )
 
 

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
+from integrity.extras import how_to_install
+from integrity.inspect.outcome import CheckResult
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import Job, RootState
 from integrity.paths import path_fields
+from integrity.verdict import CopyVote
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.service import ServiceView, describe_watch
 from integrity.views.text import count, describe_kinds, local_time
 
 if TYPE_CHECKING:
+    from integrity.catalog.own_checks import OwnCheckCounts
     from integrity.catalog.runs import RunRecord
     from integrity.jobs.scrub.plan import Plan
     from integrity.jobs.status import RootStatus
@@ -99,6 +103,8 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
         yield f"  {styler.style(one.root.state.value, 'yellow')}: {reason}"
     yield f"  verified   {_describe_coverage(one, styler)}"
     yield from describe_promise(one, styler)
+    if one.own_checks is not None:
+        yield f"  own checks {describe_own_checks(one.own_checks)}"
     for line in _list_notes(one):
         yield f"  note       {line}"
     if one.last_scan is not None and 0 < one.last_scan.counts.skipped < one.last_scan.counts.known:
@@ -168,6 +174,37 @@ def _describe_verified(one: RootStatus, promise: str) -> str:
     return f"{which} within the last {promise}"
 
 
+def describe_own_checks(counts: OwnCheckCounts) -> str:
+    """Say what the checks that formats carry said of a root's files."""
+    results = counts.results
+    if not results:
+        return "not tried yet: new files are tested after scrubs"
+    whole = f"{results[CheckResult.PASSES]:,} pass by checksum, {results[CheckResult.WHOLE]:,} whole by structure"
+    text = f"{count(counts.tested, 'file')} tested: {whole}, {results[CheckResult.FAILS]:,} fail"
+    untested = f"; {results[CheckResult.UNTESTABLE]:,} can't be tested" if results[CheckResult.UNTESTABLE] else ""
+    if lacking := results[CheckResult.NO_LIBRARY]:
+        untested += f"; {lacking:,} can't be tested as libraries are missing; {how_to_install('formats')}"
+    return text + untested
+
+
+def describe_failing(counts: OwnCheckCounts) -> str:
+    """Say how many files fail their own checks, since when, and what the backups have; empty: none."""
+    if not counts.failing:
+        return ""
+    is_one = counts.failing == 1
+    fails, they, were = ("fails its own check", "it", "was") if is_one else ("fail their own checks", "they", "were")
+    text = f"{counts.failing:,} of {count(max(counts.tested, counts.failing), 'file')} {fails}"
+    if counts.since_recorded == counts.failing:
+        text += f": {they} {were} damaged before {they} {were} recorded"
+    elif counts.since_recorded:
+        text += f"; {counts.since_recorded:,} of them since before the recording"
+    for name in dict.fromkeys(name for name, _ in counts.in_copies):
+        votes = {vote: number for (copy, vote), number in counts.in_copies.items() if copy == name}
+        same, other = votes.pop(CopyVote.SAME, 0), votes.get(CopyVote.DIFFERS, 0) + votes.get(CopyVote.OLDER, 0)
+        text += f"; the backup {printable(name)} has other content of {other:,}, the same of {same:,}"
+    return text + "."
+
+
 def _about(seconds: float) -> str:
     return format_duration(max(60.0, round(seconds / 60) * 60))
 
@@ -231,6 +268,7 @@ def root_object(one: RootStatus) -> JsonObject:
         "files_suspect": covered.suspects,
         "histogram": [list(row) for row in covered.histogram],
         "plan": None if one.plan is None else plan_object(one.plan),
+        "own_checks": None if one.own_checks is None else _own_checks_object(one.own_checks),
         "findings_open": {kind.value: number for kind, number in sorted(one.open_kinds.items())},
         "last_scan": run_object(one.last_scan),
         "last_scrub": run_object(one.last_scrub),
@@ -238,6 +276,11 @@ def root_object(one: RootStatus) -> JsonObject:
         "builtin_excludes": one.settings.builtin_excludes,
         "devices": _device_objects(one) if one.devices else [],
     }
+
+
+def _own_checks_object(counts: OwnCheckCounts) -> JsonObject:
+    results = {result.value: counts.results[result] for result in CheckResult}
+    return {**results, "open": counts.failing, "since_recorded": counts.since_recorded}
 
 
 def run_object(run: RunRecord | None) -> JsonObject | None:

@@ -13,6 +13,7 @@ from integrity.errors import printable, show_path
 from integrity.kinds import FOREWARNINGS, INTEGRITY_PROBLEMS, REPAIRABLE
 from integrity.model import FindingKind, RootState
 from integrity.views.copies import describe_unreachable
+from integrity.views.roots import describe_failing
 from integrity.views.service import ServiceView, find_idleness
 from integrity.views.text import count, describe_kinds, local_time
 
@@ -50,7 +51,9 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     """Return the sentence for all roots and copies; what is worst stands first."""
     open_kinds = status.open_kinds
     damage = Counter({kind: number for kind, number in open_kinds.items() if kind in INTEGRITY_PROBLEMS})
-    doubts = [text for one in status.roots for text in _find_gap(one)]
+    doubts = [describe_failing(one.own_checks) for one in status.roots if one.own_checks is not None]
+    doubts = [text for text in doubts if text]
+    doubts += [text for one in status.roots for text in _find_gap(one)]
     doubts += find_trouble(status, live)
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
     doubts += [describe_unreachable(name, since) for (_, name), since in status.unreachable.items()]

@@ -25,6 +25,7 @@ from integrity.alerts.wording import next_steps, title
 from integrity.catalog import files, findings, versions
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import replace_baseline
+from integrity.catalog.own_checks import keep_own_check
 from integrity.catalog.paging import write_in_pages
 from integrity.catalog.removal import promote, remove_files
 from integrity.catalog.roots import RootRecord
@@ -42,7 +43,7 @@ from integrity.jobs.open_root import open_guarded
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.jobs.targets import Target, find_target
-from integrity.kinds import POSSIBLE_DAMAGE, REPAIRABLE
+from integrity.kinds import ACCEPTABLE, POSSIBLE_DAMAGE
 from integrity.model import (
     ActionVerb,
     BaselineReason,
@@ -156,7 +157,7 @@ def _find_place(connection: Connection, number: int, *, is_folder: bool) -> byte
     place = absolute(one.root, one.path)
     if one.state is FindingState.RESOLVED:
         raise ConfigError(f"finding {number}: is closed already ({one.resolution}); there is nothing to accept")
-    kinds = {FindingKind.MASS_CHANGE} if is_folder else REPAIRABLE
+    kinds = {FindingKind.MASS_CHANGE} if is_folder else ACCEPTABLE
     if one.kind not in kinds or one.copy is not None:
         steps = "; ".join(f"{step.words}: {step.command}" if step.command else step.words for step in next_steps(one))
         can = "can't be accepted" if steps else "can't be accepted; it ends by itself when its cause is gone"
@@ -409,6 +410,8 @@ def _take_reading(
         boot_id=ensure_mounts(connection, context.boot_uuid, (), now),
         note=reason,
     )
+    if have_equal_digests(record.digests, reading.digests):
+        keep_own_check(connection, record)  # an owner accepts it once
     renew_copy_advice(connection, root.path, record.path, record.id, is_other_content=True)
     return _resolve(connection, root.id, record.path, reason, now)
 

@@ -1,0 +1,130 @@
+"""Files that fail the checks of their formats are findings, which hold nothing back."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box, JsonObject
+from support.formats import MAKERS, flip
+
+CONFIG = """
+[[root]]
+path = "{0}/photos"
+inspect = true
+
+[[copy]]
+name = "nightly"
+of = "{0}/photos"
+url = "{0}/backup"
+"""
+NAMES = ("a.png", "b.zip", "c.jpg", "notes.txt")
+
+
+@pytest.fixture
+def photos(integrity: Box, tmp_path: Path) -> Path:
+    """Make four files of which ``a.png`` was damaged before anything was recorded."""
+    integrity.configure(CONFIG.format(tmp_path))
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, name in enumerate(NAMES[:3]):
+        MAKERS[{"a.png": "PNG", "b.zip": "zip", "c.jpg": "JPEG"}[name]][1](random.Random(number), folder / name)
+    (folder / "notes.txt").write_text("notes")
+    damage(folder / "a.png")
+    return folder
+
+
+def damage(path: Path) -> None:
+    """Flip a bit of a file, as a disk does: its times stay."""
+    before = path.stat()
+    path.write_bytes(flip(path.read_bytes(), 8 * 300))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def invalid(found: list[JsonObject]) -> list[str]:
+    return [os.path.basename(str(one["path"])) for one in found if one["kind"] == "invalid"]
+
+
+def count_open(integrity: Box) -> int:
+    return len(invalid(integrity.findings("findings")))
+
+
+def test_damage_that_is_older_than_the_record_is_found_by_the_next_scrub(integrity: Box, photos: Path) -> None:
+    """The finding says by what, and since when; nothing is frozen, and the status counts."""
+    integrity.run("scan", expect=0)
+
+    [found] = integrity.findings("scrub", expect=1)
+
+    assert (found["kind"], found["path"]) == ("invalid", str(photos / "a.png"))
+    assert "By the checksum inside it (PNG), this file is damaged: the checksum of its chunk IDAT" in found["message"]
+    assert "It was so when it was first recorded" in found["message"]
+    [(frozen,)] = sqlite3.connect(integrity.catalog).execute("SELECT sum(is_frozen) FROM file")
+    assert frozen == 0
+    status = integrity.run("status", expect=1).stdout
+    assert "1 of 3 files fails its own check: it was damaged before it was recorded." in status
+    assert "own checks 3 files tested: 1 pass by checksum, 1 whole by structure, 1 fail\n" in status
+    assert integrity.get_object("root", "status")["own_checks"] == {
+        "passes": 1, "whole": 1, "fails": 1, "untestable": 0, "no_library": 0, "unknown": 1,
+        "open": 1, "since_recorded": 1,
+    }  # fmt: skip
+
+
+def test_a_file_that_was_always_so_is_accepted_once(integrity: Box, photos: Path) -> None:
+    """By name or by the number of its finding; it is not reported again while its content stays."""
+    integrity.run("scan", expect=0)
+    [found] = integrity.findings("scrub", expect=1)
+
+    integrity.run("accept", str(found["id"]), "--reason", "the camera writes it so", "--yes", expect=0)
+
+    assert integrity.findings("scrub", expect=0) == []
+    damage(photos / "a.png")
+    (photos / "a.png").touch()
+    integrity.run("scan", expect=0)
+    assert invalid(integrity.findings("scrub", expect=0)) == []  # the bit was flipped back
+    (photos / "a.png").write_bytes(flip((photos / "a.png").read_bytes(), 8 * 301))
+    integrity.run("scan", expect=0)
+    assert invalid(integrity.findings("scrub", expect=1)) == ["a.png"]
+
+
+def test_the_finding_ends_when_new_content_passes(integrity: Box, photos: Path) -> None:
+    """And content that replaced a good one says so."""
+    integrity.run("scan", expect=0)
+    integrity.run("scrub", expect=1)
+    MAKERS["PNG"][1](random.Random(9), photos / "a.png")
+    (photos / "b.zip").write_bytes(flip((photos / "b.zip").read_bytes(), 8 * 300))
+    integrity.run("scan", expect=0)
+
+    [found] = integrity.findings("scrub", expect=1)
+
+    assert invalid([found]) == ["b.zip"]
+    assert "passed: the damage was written then" in found["message"]
+    assert count_open(integrity) == 1
+
+
+def test_only_what_is_new_is_tested_again(integrity: Box, photos: Path) -> None:
+    """Each content once; a root without the setting never."""
+    integrity.run("scan", expect=0)
+    integrity.run("scrub", expect=1)
+    done = sqlite3.connect(integrity.catalog).execute("SELECT count(*) FROM file WHERE checked_version = version")
+    assert done.fetchone() == (4,)
+    integrity.configure(CONFIG.format(photos.parent).replace("inspect = true", ""))
+    (photos / "d.png").write_bytes((photos / "a.png").read_bytes())
+    integrity.run("scan")
+
+    assert invalid(integrity.findings("scrub")) == []
+    assert integrity.get_object("root", "status")["own_checks"] is None
+
+
+def test_damage_after_the_recording_is_damage_and_no_such_finding(integrity: Box, photos: Path) -> None:
+    """A scrub says it first; its file is not tested while that is open."""
+    integrity.run("scan", expect=0)
+    damage(photos / "b.zip")
+
+    found = integrity.findings("scrub", expect=1)
+
+    assert invalid(found) == ["a.png"]
+    assert {str(one["kind"]) for one in found} == {"invalid", "silent_rewrite"}
