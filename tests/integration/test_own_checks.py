@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -47,6 +48,10 @@ def damage(path: Path) -> None:
 
 def invalid(found: list[JsonObject]) -> list[str]:
     return [os.path.basename(str(one["path"])) for one in found if one["kind"] == "invalid"]
+
+
+def first_command(found: JsonObject) -> str:
+    return found["next_steps"][0]["command"]
 
 
 def count_open(integrity: Box) -> int:
@@ -128,3 +133,80 @@ def test_damage_after_the_recording_is_damage_and_no_such_finding(integrity: Box
 
     assert invalid(found) == ["a.png"]
     assert {str(one["kind"]) for one in found} == {"invalid", "silent_rewrite"}
+
+
+def back_up(photos: Path, name: str) -> tuple[Path, Path]:
+    """Make a backup with the times of the files; return a file and its copy."""
+    shutil.copytree(photos, photos.parent / "backup", copy_function=shutil.copy2)
+    return photos / name, photos.parent / "backup" / name
+
+
+def compare(integrity: Box, photos: Path) -> JsonObject:
+    """Record, compare for the first time, and return the only finding about a copy."""
+    integrity.run("scan", photos)
+    [found] = [one for one in integrity.findings("compare", photos, "--with", "nightly", "--read") if one["copy"]]
+    return found
+
+
+def test_a_file_that_fails_while_its_backup_passes_is_repaired_from_it(integrity: Box, photos: Path) -> None:
+    """At the first comparison, under the same time; the advice is carried out, and ends both findings."""
+    file, copy = back_up(photos, "b.zip")
+    damage(file)
+    integrity.run("scan", photos)
+    integrity.run("scrub", expect=1)
+
+    found = compare(integrity, photos)
+
+    assert found["kind"] == "copy_conflict"
+    assert "Your file changed before it was recorded; the backup in nightly has what it was" in found["message"]
+    assert "The checksum inside your file is wrong (zip: its entry" in found["message"]
+    advice = f"integrity repair {file} --from nightly --copy-is-right"
+    assert first_command(found) == advice
+    own = {str(one["path"]): first_command(one) for one in integrity.findings("findings") if one["kind"] == "invalid"}
+    assert own[str(file)] == advice
+    integrity.run("repair", file, "--from", "nightly", "--copy-is-right", "--apply", "--yes")
+    assert file.read_bytes() == copy.read_bytes()
+    integrity.run("scrub")
+    assert invalid(integrity.findings("findings")) == ["a.png"]
+
+
+def test_a_backup_that_fails_while_the_file_passes_is_damaged(integrity: Box, photos: Path) -> None:
+    """Without any earlier comparison."""
+    _, copy = back_up(photos, "b.zip")
+    damage(copy)
+
+    found = compare(integrity, photos)
+
+    assert found["kind"] == "copy_differs"
+    assert "The checksum inside the backup is wrong (zip: its entry" in found["message"]
+
+
+def test_nobody_is_right_if_both_fail(integrity: Box, photos: Path) -> None:
+    """Then it is a conflict as before."""
+    file, copy = back_up(photos, "b.zip")
+    damage(copy)
+    file.write_bytes(flip(file.read_bytes(), 8 * 400))
+    os.utime(file, ns=(copy.stat().st_atime_ns, copy.stat().st_mtime_ns))
+
+    assert "which one is right is not known" in str(compare(integrity, photos)["message"])
+
+
+def test_what_no_checksum_covers_must_be_equal(integrity: Box, photos: Path) -> None:
+    """The copy that passes has another name of an entry: a program wrote one of them."""
+    file, copy = back_up(photos, "b.zip")
+    stat = copy.stat()
+    copy.write_bytes(copy.read_bytes().replace(b"folder/0.txt", b"folder/Q.txt"))
+    os.utime(copy, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    damage(file)
+
+    assert "which one is right is not known" in str(compare(integrity, photos)["message"])
+
+
+def test_of_two_versions_the_older_is_not_right_because_it_passes(integrity: Box, photos: Path) -> None:
+    """The file was edited since the backup, and damaged then."""
+    file, _ = back_up(photos, "b.zip")
+    MAKERS["zip"][1](random.Random(5), file)
+    damage(file)
+    os.utime(file, (2_000_000_000, 2_000_000_000))
+
+    assert compare(integrity, photos)["kind"] == "copy_stale"

@@ -422,6 +422,7 @@ class CopyStory(NamedTuple):
         found_at: when the file that the copy is was first read.
         had_recorded: it had a recorded version then.
         recorded_at: when the copy was last found with a recorded version, by whatever file it was then; None: never.
+        own_check: what the check of the side said that fails it, while the other side passes.
         beside: name, answer and time of comparison of the other copies; they decide nothing.
     """
 
@@ -439,6 +440,7 @@ class CopyStory(NamedTuple):
     had_recorded: bool = True
     recorded_at: int | None = None
     read_at: int | None = None
+    own_check: OwnCheck | None = None
     beside: tuple[tuple[str, CopyVote, int], ...] = ()
 
 
@@ -502,7 +504,9 @@ def _describe_witness(arbitration: Arbitration, story: CopyStory) -> str:
     if arbitration.witness is CopyWitness.STORE:
         return "The checksum that its store keeps is the recorded one, but the data is not: it was damaged there."
     if arbitration.witness is CopyWitness.OWN_CHECKSUM:
-        return "The checksum inside the file shows which side is damaged."
+        of = "the backup" if arbitration.outcome is ArbitrationOutcome.COPY_DIFFERS else "your file"
+        how = "" if story.own_check is None else f" ({story.own_check.format}: {story.own_check.reason})"
+        return f"The checksum inside {of} is wrong{how}, and that of the other side is right."
     if arbitration.witness is CopyWitness.FILE_HISTORY:
         when = "" if story.read_at is None else f", for the backup of {utc_time(story.read_at)},"
         return (

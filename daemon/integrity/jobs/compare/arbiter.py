@@ -27,6 +27,7 @@ from integrity.hashing.digests import is_blank
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
 from integrity.jobs.compare.circumstances import (
+    TIMES_OF_ONE_VERSION,
     CopyTimes,
     WrittenFile,
     find_circumstances,
@@ -39,6 +40,7 @@ from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.evidence_count import EvidenceCount
 from integrity.jobs.compare.local_digests import FileMatch, LocalPass, MatchRequest
+from integrity.jobs.compare.own_witness import OwnWitness
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.repair_advice import advise_repair
@@ -131,6 +133,7 @@ class Disagreement(NamedTuple):
         is_beginning: the copy is how the file begins.
         seen: what the bytes of both show beside each other, for people.
         read_at: when the program that made a backup read it from the file; None if that is not known.
+        own_witness: the side that fails the checksum inside it.
         protects: path in the root of a file that is not intact, and whose recorded content the copy has under this
             name, since files were renamed; empty: there is none.
     """
@@ -144,6 +147,7 @@ class Disagreement(NamedTuple):
     is_beginning: bool = False
     seen: str = ""
     read_at: int | None = None
+    own_witness: OwnWitness | None = None
     protects: bytes = b""
 
 
@@ -161,6 +165,7 @@ class CopyArbiter:
         has_ctime: whether the copy's ctimes show writes.
         show_bytes: returns what the bytes of a file and its copy show beside each other, for people; may be empty.
         find_reading: returns when the program that made a backup read what it has of a file, if it can be found out.
+        find_own_witness: returns the side that fails the checksum inside it, while the other passes.
         find_spelling: returns the path in the root under whose name the copy has a file.
         find_elsewhere: looks for the recorded content of a file under other names that the copy has.
     """
@@ -179,6 +184,7 @@ class CopyArbiter:
         has_ctime: bool = False,
         show_bytes: Callable[[FileRecord, CopyAnswer], str],
         find_reading: Callable[[FileRecord, CopyAnswer], int | None],
+        find_own_witness: Callable[[FileRecord], OwnWitness | None],
         find_spelling: Callable[[bytes], bytes],
         find_elsewhere: Callable[[FileRecord, Sequence[bytes]], CopyAnswer | None],
         behind_s: int = 0,
@@ -188,6 +194,7 @@ class CopyArbiter:
         self._evidence = evidence
         self._habit, self._has_ctime, self._show_bytes = habit, has_ctime, show_bytes
         self._find_reading, self._find_spelling, self._find_elsewhere = find_reading, find_spelling, find_elsewhere
+        self._find_own_witness = find_own_witness
         self._missing_files_left, self._missing_bytes_left = FINDINGS_AT_MOST, _MISSING_BYTES_READ
         self._beginning_bytes_left = _BEGINNING_BYTES_READ
         self._behind_at = run.started_at - behind_s if behind_s else None
@@ -244,6 +251,7 @@ class CopyArbiter:
                 for one in some
                 if one.answer.vote is CopyVote.DIFFERS
             }
+            own_witnesses = {one.record.id: self._find_own_witness(one.record) for one in some if self._may_ask(one)}
             elsewhere = self._find_renamed(some)
             places = {one.record.id: self._find_spelling(one.record.path) for one in some}
             if self._run.context.stop.is_set():
@@ -261,9 +269,16 @@ class CopyArbiter:
                         is_beginning=file_id in beginnings,
                         seen=seen.get(file_id, ""),
                         read_at=read_at.get(file_id),
+                        own_witness=own_witnesses.get(file_id),
                     )
                     decided += self._decide(connection, known, rechecks[file_id], others)
                 copies.save_states(connection, self._copy_id, decided)
+
+    def _may_ask(self, disagreement: Disagreement) -> bool:
+        """Return whether the checksum inside file and copy may say which is right: not which of two is newer."""
+        mtime_ns = disagreement.record.witness.mtime_ns
+        time = self._habit.find_time(mtime_ns, disagreement.times.mtime_ns)
+        return disagreement.answer.vote is CopyVote.DIFFERS and time in TIMES_OF_ONE_VERSION
 
     def _must_read(self, disagreement: Disagreement) -> bool:
         """Return whether the decision needs a reading of the file here; count those of files that the copy lacks."""
@@ -309,6 +324,7 @@ class CopyArbiter:
             rewrites_in_place=run.rewrites.covers(record.path),
             is_beginning=disagreement.is_beginning,
             read_at=disagreement.read_at,
+            own_witness=disagreement.own_witness,
             bad_since=min((one.opened_at for one in recheck.own if one.kind in REPAIRABLE), default=None),
         )
         arbitration = arbitrate(
@@ -473,6 +489,9 @@ class CopyArbiter:
         kind = arbitration.finding
         command = None if arbitration.command is None else self._make_command(record.path, arbitration.command)
         is_mendable = arbitration.command == REPAIR_FROM_COPY
+        if arbitration.witness is CopyWitness.OWN_CHECKSUM and arbitration.outcome is ArbitrationOutcome.FILE_DIFFERS:
+            ids = [one.id for one in recheck.own if one.kind is FindingKind.INVALID]
+            findings.set_step(connection, ids, arbitration.words, command)
         if disagreement.protects and kind is not None:
             arbitration = arbitration._replace(words=messages.REPAIR_OTHER_FIRST)
             command = self._make_command(disagreement.protects, REPAIR_FROM_COPY)
@@ -596,6 +615,7 @@ class CopyArbiter:
             had_recorded=found is not None and found.recorded_at == found.found_at,
             recorded_at=disagreement.known.recorded_at,
             read_at=disagreement.read_at,
+            own_check=None if disagreement.own_witness is None else disagreement.own_witness.found,
             beside=tuple(
                 (name, state.vote, state.compared_at) for name, state in beside if state.version == record.version
             ),

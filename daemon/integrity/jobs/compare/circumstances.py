@@ -19,6 +19,7 @@ from integrity.files.buffers import Buffers
 from integrity.files.span import ReadMode
 from integrity.jobs.compare.copy_answer import CopyAnswer, is_older
 from integrity.jobs.compare.copy_habit import CopyHabit
+from integrity.jobs.compare.own_witness import OwnWitness
 from integrity.model import BaselineReason
 from integrity.same_time import is_same_time
 from integrity.verdict import CopyCircumstances, CopyPast, CopyTime, Level
@@ -56,6 +57,10 @@ class WrittenFile(NamedTuple):
     mtime_ns: int
 
 
+TIMES_OF_ONE_VERSION = (CopyTime.SAME, CopyTime.NONE)
+"""Of two versions, the older may be the one that passes the checksum inside it."""
+
+
 def find_circumstances(
     written: WrittenFile,
     answer: CopyAnswer,
@@ -68,6 +73,7 @@ def find_circumstances(
     rewrites_in_place: bool,
     is_beginning: bool,
     read_at: int | None,
+    own_witness: OwnWitness | None,
     bad_since: int | None,
 ) -> CopyCircumstances:
     """
@@ -78,6 +84,7 @@ def find_circumstances(
         former: former versions of the file's path.
         has_ctime: of the copy's file system.
         read_at: when the program that made a backup read what it has, in seconds; None if that is not known.
+        own_witness: the side that fails the checksum inside it.
         bad_since: when the file was first found with other content than recorded; None if it was not.
     """
     record, time = written.record, habit.find_time(written.mtime_ns, times.mtime_ns)
@@ -104,6 +111,7 @@ def find_circumstances(
             for one in same
         )
         or (time is CopyTime.SAME and read_at is not None and read_at < record.recorded_at),
+        failing=own_witness.side if own_witness is not None and time in TIMES_OF_ONE_VERSION else None,
         contradicts_store=answer.is_store_contradicted,
         had_recorded=known.recorded_at is not None or (found is not None and _is_recorded(record, found, former)),
         had_this=has_same and found is not None and (bad_since is None or found.found_at < bad_since),

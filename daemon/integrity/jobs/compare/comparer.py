@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
@@ -46,6 +47,7 @@ from integrity.jobs.compare.evidence_count import EvidenceCount
 from integrity.jobs.compare.list_algorithms import find_algorithms
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes
 from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
+from integrity.jobs.compare.own_witness import OwnWitnesses
 from integrity.jobs.compare.read_back import read_from_copy
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
@@ -336,6 +338,7 @@ class Comparer:
                 self._times_before[file_id] = there_ns
                 if not run.is_whole:  # a part may have too few equal files to learn from
                     self._habit.add(here_ns, there_ns)
+        self._own_witnesses = OwnWitnesses(run, copy, listing.find_place)
         self._renamed = RenamedFiles(run, copy, listing, reads=options.read or copy.folder is not None)
         self._arbiter = CopyArbiter(
             *(run, known.id, compared, self._check, self._evidence, self._habit),
@@ -344,6 +347,7 @@ class Comparer:
             has_ctime=self._has_ctime,
             show_bytes=self._show_bytes,
             find_reading=self._find_reading,
+            find_own_witness=self._own_witnesses.find,
             find_spelling=lambda path: listing.find_spelling(path) or path,
             find_elsewhere=self._renamed.find_lost,
             behind_s=behind_s,
@@ -363,6 +367,10 @@ class Comparer:
 
     def run(self) -> None:
         """Compare each file, decide disagreements, and record the result for the copy as a whole."""
+        with closing(self._own_witnesses):
+            self._compare()
+
+    def _compare(self) -> None:
         run = self._run
         with run.catalog.snapshot() as connection:
             where, after = (self._known.id, run.root.id, run.prefix), self._options.after
