@@ -12,6 +12,9 @@ import pytest
 
 from support.cli import Box, JsonObject
 from support.formats import MAKERS, flip
+from support.service import Service
+from support.stored import query
+from support.waiting import wait_until
 
 CONFIG = """
 [[root]]
@@ -210,3 +213,20 @@ def test_of_two_versions_the_older_is_not_right_because_it_passes(integrity: Box
     os.utime(file, (2_000_000_000, 2_000_000_000))
 
     assert compare(integrity, photos)["kind"] == "copy_stale"
+
+
+def test_the_service_tests_what_is_new_in_its_windows(integrity: Box, photos: Path) -> None:
+    """What was there before, and a file that comes while a window is open."""
+    config = CONFIG.partition("[[copy]]")[0].replace("inspect = true", 'inspect = true\nsettle = "1s"')
+    integrity.configure(config.format(photos.parent) + '[schedule]\nscrub = "00:00-24:00"\n')
+    with Service(integrity) as service:
+        service.wait_begun()
+        wait_until(lambda: find_invalid(integrity) == {b"a.png"}, "a finding", timeout_s=20)
+        MAKERS["gzip"][1](random.Random(3), photos / "new.gz")
+        damage(photos / "new.gz")
+        wait_until(lambda: find_invalid(integrity) == {b"a.png", b"new.gz"}, "another one", timeout_s=20)
+        service.stop()
+
+
+def find_invalid(integrity: Box) -> set[bytes]:
+    return {path for (path,) in query(integrity, "SELECT path FROM finding WHERE kind = 'invalid'")}

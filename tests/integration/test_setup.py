@@ -163,7 +163,7 @@ def test_five_minutes_of_a_person_with_defaults(box: SystemdBox) -> None:
     expected = {
         *('path = "/srv/data"', 'path = "/srv/photos"', 'policy = "mutable"', 'policy = "archive"'),
         *('name = "disk3"', 'of = "/srv/data"', 'url = "/mnt/disk3"', 'behind = "2d"'),
-        *('to = ["root"]', 'transport = "smtp"'),
+        *('to = ["root"]', 'transport = "smtp"', "inspect = true"),
     }
     assert expected == settings
     assert "640 root integrity" == box.run("stat", "-c", "%a %U %G", CONFIG).strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import stat
 import subprocess
@@ -17,6 +18,7 @@ from integrity.disks.smart import SMARTCTL_OPTIONS
 from integrity.errors import ConfigError
 from integrity.service.systemd.installed import Scope
 from integrity.service.systemd.units import find_dangers, make_units, require_reachable
+from support.formats import MAKERS
 from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.systemdbox import PROGRAM, SystemdBox
@@ -473,3 +475,25 @@ def test_sandbox_lets_copies_be_compared(box: SystemdBox) -> None:
         log = run_as_service(box, f"{PROGRAM} --json compare --with c{number}")
         lines = [line for line in log.splitlines() if line.startswith('{"type":"summary"')]
         assert ("compare", 3) == tuple(json.loads(lines[-1])[key] for key in ("job", "files_verified"))
+
+
+@pytest.mark.root
+def test_sandbox_lets_files_be_tested_by_their_formats(box: SystemdBox, disk: LoopFS) -> None:
+    """Each library works in a child that may open no file, of files that only root may read."""
+    for name, (suffix, make) in MAKERS.items():
+        path = disk.folder / "private" / f"{name}{suffix}"
+        make(random.Random(name), path)
+        path.chmod(0o600)
+    names = sorted(MAKERS)
+    box.put("/etc/integrity/integrity.toml", '[[root]]\npath = "/srv/data"\ninspect = true\n')
+    run_as_service(box, f"{PROGRAM} scan /srv/data")
+    run_as_service(box, f"{PROGRAM} scrub /srv/data")
+    script = (
+        f"{Path(sys.executable)} -c 'from integrity.inspect.confinement import confine; confine(); "
+        'open("/srv/data/private/file0")\' && exit 1; exit 0'
+    )
+    box.put("/srv/script", script)
+    run_as_service(box, "/bin/sh /srv/script")
+
+    checks = json.loads(box.run(PROGRAM, "--json", "status", expect=3).splitlines()[0])["own_checks"]
+    assert (checks["passes"] + checks["whole"], checks["unknown"]) == (len(names), 3)

@@ -437,6 +437,7 @@ def _find_next_steps(result: SetupResult) -> views.NextSteps:
     return views.NextSteps(
         record_s=result.record_s,
         scrub_at=None if windows.is_open(now) else windows.next_opening(now),
+        inspects=config.defaults.inspect,
         compare_at=compare.next_after(now) if config.copies else None,
         alive_at=now + config.alerts.alive_every_s if sends_messages(config) else None,
     )

@@ -24,7 +24,7 @@ class CheckedFile(io.RawIOBase):
 
     def __init__(self, fd: int) -> None:
         super().__init__()
-        self._fd, self._position = fd, 0
+        self.fd, self._position = fd, 0
         self.size_bytes = os.fstat(fd).st_size
         self._covered: list[tuple[int, int]] = []
 
@@ -41,7 +41,7 @@ class CheckedFile(io.RawIOBase):
         Raises:
             OwnCheckFailed: the file ends before.
         """
-        data = os.pread(self._fd, length, offset)
+        data = os.pread(self.fd, length, offset)
         if len(data) != length:
             raise OwnCheckFailed(f"it ends before its content does ({self.size_bytes:,} bytes)")
         return data
@@ -82,7 +82,7 @@ class CheckedFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: bytearray, /) -> int:  # type: ignore[override]
-        data = os.pread(self._fd, len(buffer), self._position)
+        data = os.pread(self.fd, len(buffer), self._position)
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)

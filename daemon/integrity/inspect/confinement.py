@@ -21,6 +21,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 MEMORY_BYTES = 1536 << 20
 _EXTRA_CPU_S = 1
+_NICE = 5
 
 
 def confine() -> None:
@@ -43,7 +44,8 @@ def confine() -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _drop_capabilities(libc)
     _forbid_files(libc)
-    os.nice(5)
+    with suppress(OSError):
+        os.nice(_NICE)
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:

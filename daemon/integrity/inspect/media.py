@@ -8,6 +8,7 @@ single flipped bit in picture or sound.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 import zlib
 
@@ -76,7 +77,8 @@ def check_flac(file: CheckedFile) -> None:
     md5 = hashlib.md5(usedforsecurity=False)
     width = _FLAC_BYTES[bits]
     try:
-        with soundfile.SoundFile(file.stream) as sound:
+        os.lseek(file.fd, 0, os.SEEK_SET)
+        with soundfile.SoundFile(file.fd, closefd=False) as sound:  # a file object needs memory that is run
             while len(samples := sound.read(_FLAC_FRAMES, dtype="int16" if width == 2 else "int32")):
                 if width == 2:
                     md5.update(samples.tobytes())

@@ -144,6 +144,8 @@ def sum_up_config(config: Config, page: PageChoice) -> Iterator[str]:
         left = f"; leaves out {', '.join(copy.exclude)} on purpose" if copy.exclude else ""
         yield f"  compare   {show_path(copy.of)} with {copy.url}  (called {copy.name}{behind}{left})"
     yield f"  verify    every file within {format_duration(config.defaults.verify_every_s)}, in {config.schedule.scrub}"
+    if config.defaults.inspect:
+        yield "  test      new files by the checksums inside them (zip, PNG, FLAC, PDF, ...), after they were verified"
     has_others = bool(config.alerts.apprise or config.alerts.command)
     yield f"  mail      {describe_mail(config.mail, has_others=has_others)}"
     if config.alerts.apprise:
@@ -160,12 +162,14 @@ class NextSteps(NamedTuple):
         record_s: how long recording takes at most.
         scrub_at: when the first window opens.
         compare_at: when the next comparison begins; None without copies.
+        inspects: files are tested by the checksums inside them.
         alive_at: when the first sign of life is due; None without mail.
     """
 
     record_s: float
     scrub_at: int | None
     compare_at: int | None
+    inspects: bool
     alive_at: int | None
 
 
@@ -176,6 +180,8 @@ def describe_next(steps: NextSteps) -> Iterator[str]:
         yield "                    then they are compared with the backups; what a backup lacks comes by mail"
     when = "now" if steps.scrub_at is None else local_time(steps.scrub_at)
     yield f"  {when:<16}  the first scrub: everything is read again from the disks"
+    if steps.inspects:
+        yield f"  {'':<16}  each is tested by the checksum inside it, too: a mail says what was damaged before today"
     if steps.compare_at is not None:
         yield f"  {local_time(steps.compare_at)}  the next comparison with the backups"
     if steps.alive_at is not None:

@@ -70,7 +70,9 @@ class Answers:
 def make_config(base: Config, answers: Answers) -> Config:
     """Return the configuration so far, with the answers in their places."""
     outer = drop_nested(answers.roots)
-    defaults = replace(base.defaults, verify_every_s=answers.verify_every_s)
+    # Of a new owner's files nobody knows yet which were damaged before they were recorded.
+    inspects = base.defaults.inspect or not base.roots
+    defaults = replace(base.defaults, verify_every_s=answers.verify_every_s, inspect=inspects)
     with_defaults = replace(base, defaults=defaults)
     copies = tuple(_make_copies(base, answers.copies))
     return replace(
