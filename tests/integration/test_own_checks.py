@@ -127,6 +127,19 @@ def test_only_what_is_new_is_tested_again(integrity: Box, photos: Path) -> None:
     assert integrity.get_object("root", "status")["own_checks"] is None
 
 
+def test_a_deleted_file_has_no_finding_left(integrity: Box, photos: Path) -> None:
+    """It ends with its record; a renamed file keeps it."""
+    integrity.run("scan", expect=0)
+    integrity.run("scrub", expect=1)
+    (photos / "a.png").rename(photos / "z.png")
+    integrity.run("scan")
+    assert invalid(integrity.findings("findings")) == ["z.png"]
+    (photos / "z.png").unlink()
+    integrity.run("scan")
+
+    assert invalid(integrity.findings("findings")) == []
+
+
 def test_damage_after_the_recording_is_damage_and_no_such_finding(integrity: Box, photos: Path) -> None:
     """A scrub says it first; its file is not tested while that is open."""
     integrity.run("scan", expect=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,3 +131,11 @@ def test_a_database_in_use_is_not_judged(inspector: Inspector, tmp_path: Path) -
     (tmp_path / "a.sqlite-wal").write_bytes(b"frames")
 
     assert ask(inspector, path).result is CheckResult.UNTESTABLE
+
+
+def test_the_name_in_a_gzip_is_not_covered(inspector: Inspector, tmp_path: Path) -> None:
+    """As gzip(1) writes it: header, name, content, CRC and length."""
+    (tmp_path / "some-name.txt").write_bytes(b"content " * 1000)
+    subprocess.run(["gzip", str(tmp_path / "some-name.txt")], check=True)
+
+    assert ask(inspector, tmp_path / "some-name.txt.gz").uncovered == ((0, 10 + len("some-name.txt") + 1),)

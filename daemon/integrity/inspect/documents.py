@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from typing import Literal
 
 from integrity.inspect.checked_file import CheckedFile
 from integrity.inspect.outcome import NotTestable, OwnCheckFailed
 
+_JPEGS = ("JPEG", "MPO")
+_TIFF_ORDERS: dict[bytes, Literal["little", "big"]] = {b"II": "little", b"MM": "big"}
 _MOST_DATABASE_BYTES = 256 << 20
 _MOST_STREAM_BYTES = 256 << 20
 _ROLLBACK_JOURNAL = b"\x01\x01"
@@ -21,14 +24,20 @@ def check_picture(file: CheckedFile) -> None:
     warnings.simplefilter("ignore")
     try:
         with Image.open(file.stream) as picture:
-            for number in range(getattr(picture, "n_frames", 1)):
+            # What a JPEG says of more pictures behind the first one is often out of date.
+            for number in range(1 if picture.format in _JPEGS else getattr(picture, "n_frames", 1)):
                 picture.seek(number)
                 picture.load()
     except Image.DecompressionBombError as error:
         raise NotTestable(f"it is too large to be decoded: {error}") from error
     except UnidentifiedImageError as error:
+        order = _TIFF_ORDERS.get(file.take(0, 2))
+        if order is not None and int.from_bytes(file.take(4, 4), order) < file.size_bytes:
+            raise NotTestable("it is a TIFF of a kind that is not known here") from error
         raise OwnCheckFailed("its beginning is damaged, or of an unusual form: no picture can be decoded") from error
     except (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, ArithmeticError) as error:
+        if "not available" in str(error) or "unsupported" in str(error):
+            raise NotTestable(f"it is of a kind that is not known here: {error}") from error
         raise OwnCheckFailed(f"it can't be decoded to its end: {error}") from error
 
 

@@ -8,6 +8,7 @@ I1  A file is taken for a format by its first bytes, whatever its name. The name
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -41,7 +42,15 @@ class Format(NamedTuple):
     @property
     def is_here(self) -> bool:
         """Return whether all is installed that the check needs."""
-        return not self.module or find_spec(self.module.partition(".")[0]) is not None
+        return not self.module or _is_installed(self.module)
+
+
+@cache
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it is in
+        return False
 
 
 def _begins(*marks: bytes) -> tuple[tuple[tuple[int, bytes], ...], ...]:
@@ -58,7 +67,7 @@ FORMATS = (
            compressed.check_bzip2, has_checksum=True),
     Format("xz", "xz txz", _begins(b"\xfd7zXZ\0"), compressed.check_xz, has_checksum=True),
     Format("Zstandard", "zst tzst", _begins(b"\x28\xb5\x2f\xfd"), compressed.check_zstd, has_checksum=True,
-           module="backports.zstd"),
+           module=compressed.ZSTD_MODULE),
     Format("7z", "7z", _begins(b"7z\xbc\xaf\x27\x1c"), archives.check_7z, has_checksum=True, module="py7zr"),
     Format("PNG", "png apng", _begins(b"\x89PNG\r\n\x1a\n"), media.check_png, has_checksum=True),
     Format("FLAC", "flac", _begins(b"fLaC"), media.check_flac, has_checksum=True, module="soundfile"),
