@@ -32,7 +32,6 @@ from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, compare_blocks, prefix_probe
 from integrity.jobs.judge.inodes import HardLinks
-from integrity.jobs.judge.own_checks import check_new_files
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.presence import find_hidden_mounts, may_be_there
@@ -103,6 +102,8 @@ class Scrubber:
         self._judge_moved_together()
         self._count_rest()
         if self._run.settings.inspect:
+            from integrity.jobs.judge.own_checks import check_new_files  # here, for others do without the formats
+
             check_new_files(self._run, self._limit)
         self._end_device_findings()
         self._end_overdue()
