@@ -139,3 +139,12 @@ def test_the_name_in_a_gzip_is_not_covered(inspector: Inspector, tmp_path: Path)
     subprocess.run(["gzip", str(tmp_path / "some-name.txt")], check=True)
 
     assert ask(inspector, tmp_path / "some-name.txt.gz").uncovered == ((0, 10 + len("some-name.txt") + 1),)
+
+
+def test_an_mp3_whose_last_frame_is_cut_off_is_whole(inspector: Inspector, tmp_path: Path) -> None:
+    """As recorders and cutters leave it; an end that is missing is another matter."""
+    path = tmp_path / "a.mp3"
+    MAKERS["MP3"][1](random.Random(1), path)
+    path.write_bytes(path.read_bytes()[:-30])
+
+    assert ask(inspector, path).result is CheckResult.WHOLE

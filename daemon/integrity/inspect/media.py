@@ -203,11 +203,13 @@ _MP3_LOW_KBITS = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _MP3_HZ = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 _MP3_TAGS = (b"TAG", b"APETAGEX", b"ID3", b"3DI", b"LYRICSBEGIN")
 _LEAST_FRAMES = 3
+_MP3_LARGEST_FRAME = 1441
 
 
 def check_mp3(file: CheckedFile) -> None:
-    """By the headers of its frames, one right behind the other."""
+    """By the headers of its frames, one right behind the other, and the length that the first one may state."""
     at, frames = _skip_id3(file), 0
+    end = at + _find_stated_bytes(file.take(at, min(256, file.size_bytes - at)))
     while at + 4 <= file.size_bytes:
         head = file.take(at, min(16, file.size_bytes - at))
         length = _find_frame_bytes(head)
@@ -219,8 +221,17 @@ def check_mp3(file: CheckedFile) -> None:
                 return
             raise _damaged(at)
         at, frames = at + length, frames + 1
-    if at > file.size_bytes:
-        raise OwnCheckFailed("its last frame is cut off")
+    if end > file.size_bytes + _MP3_LARGEST_FRAME:  # the last frame of a recording is often cut off
+        raise OwnCheckFailed(f"its end is missing ({end:,} bytes are stated)")
+
+
+def _find_stated_bytes(frame: bytes) -> int:
+    """Return the length that the header of Xing or LAME states; 0: none."""
+    place = max(frame.find(b"Xing"), frame.find(b"Info"))
+    if place < 0 or len(frame) < place + 16 or not frame[place + 7] & 2:
+        return 0
+    begin = place + (12 if frame[place + 7] & 1 else 8)
+    return int.from_bytes(frame[begin : begin + 4])
 
 
 def _skip_id3(file: CheckedFile) -> int:
