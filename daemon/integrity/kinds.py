@@ -99,6 +99,7 @@ class KindEntry(NamedTuple):
         is_urgent: the first mail about this kind is sent at once, whatever the limits: somebody should act now.
         is_of_inode: all names of one file share it, and people are told once.
         closes_gate: a backup made now would miss something, or could carry damage that was not looked for.
+        keeps_gate_open: a backup may be made all the same: what is there is what is recorded.
         stops_reading: no more is read from the device; a run that reads all of the root without an error ends it.
         is_forewarning: nothing is damaged, and nothing was left unchecked: there is time to act.
         leaves_doubt: the content may be right or wrong; ``status`` counts such files as "not sure".
@@ -126,6 +127,7 @@ class KindEntry(NamedTuple):
     is_urgent: bool = False
     is_of_inode: bool = False
     closes_gate: bool = False
+    keeps_gate_open: bool = False
     stops_reading: bool = False
     is_forewarning: bool = False
     leaves_doubt: bool = False
@@ -349,6 +351,7 @@ TABLE = (
         headline="Fails its own check",
         how_bad="The record is intact: the file was recorded like that. It was damaged before, or was always so.",
         phrase=Phrase("file that fails its own check", "files that fail their own checks"),
+        keeps_gate_open=True,
         is_of_inode=True,
         steps=(
             NextStep("see whether a backup passes", "integrity compare {path} --with COPY --read"),
@@ -562,6 +565,7 @@ URGENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_urgent)
 INODE_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_of_inode)
 STOPPED_READING = frozenset(entry.kind for entry in TABLE if entry.stops_reading)
 FOREWARNINGS = frozenset(entry.kind for entry in TABLE if entry.is_forewarning)
+GATE_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.PROBLEM and not entry.keeps_gate_open)
 GATE_GAPS = frozenset(entry.kind for entry in TABLE if entry.closes_gate)
 DOUBTS = frozenset(entry.kind for entry in TABLE if entry.leaves_doubt)
 POSSIBLE_DAMAGE = frozenset(entry.kind for entry in TABLE if entry.may_hold_damage)

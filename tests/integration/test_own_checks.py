@@ -62,7 +62,7 @@ def count_open(integrity: Box) -> int:
 
 
 def test_damage_that_is_older_than_the_record_is_found_by_the_next_scrub(integrity: Box, photos: Path) -> None:
-    """The finding says by what, and since when; nothing is frozen, and the status counts."""
+    """The finding says by what, and since when; nothing is frozen, no backup is held up, and the status counts."""
     integrity.run("scan", expect=0)
 
     [found] = integrity.findings("scrub", expect=1)
@@ -70,6 +70,7 @@ def test_damage_that_is_older_than_the_record_is_found_by_the_next_scrub(integri
     assert (found["kind"], found["path"]) == ("invalid", str(photos / "a.png"))
     assert "By the checksum inside it (PNG), this file is damaged: the checksum of its chunk IDAT" in found["message"]
     assert "It was so when it was first recorded" in found["message"]
+    integrity.run("gate", photos, expect=0)
     [(frozen,)] = sqlite3.connect(integrity.catalog).execute("SELECT sum(is_frozen) FROM file")
     assert frozen == 0
     status = integrity.run("status", expect=1).stdout

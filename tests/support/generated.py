@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from integrity.catalog.copying import read_schema
 from integrity.cli.exitcodes import TABLE as EXIT_CODES
-from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, KindEntry, Subject, Weight, headline
+from integrity.kinds import GATE_PROBLEMS, KINDS, KindEntry, Subject, Weight, headline
 from integrity.kinds import TABLE as KIND_TABLE
 from integrity.model import Capability, FindingKind, Policy
 from integrity.verdict import (
@@ -80,7 +80,7 @@ def write_steps(entry: KindEntry) -> Iterator[str]:
 
 
 def _say_gate(entry: KindEntry) -> str:
-    closes = entry.closes_gate or (entry.kind in INTEGRITY_PROBLEMS and entry.subject is not Subject.COPY)
+    closes = entry.closes_gate or (entry.kind in GATE_PROBLEMS and entry.subject is not Subject.COPY)
     return "`integrity gate` blocks them." if closes else "`integrity gate` does not block them."
 
 

@@ -28,7 +28,7 @@ from integrity.jobs.gate.sample import read_samples
 from integrity.jobs.gate.signs import Sign, are_enough, find_signs
 from integrity.jobs.open_root import ChangeCounts
 from integrity.jobs.targets import Target, find_target, is_inside
-from integrity.kinds import GATE_GAPS, INTEGRITY_PROBLEMS
+from integrity.kinds import GATE_GAPS, GATE_PROBLEMS
 from integrity.model import Finding, FindingId, FindingKind
 from integrity.paths import absolute, shell_path
 
@@ -144,7 +144,7 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdic
         known_before=found.known_before,
         looked_into=looks.count,
         examples=_choose_examples(found),
-        problems=tuple(one for one in open_ones if one.kind in INTEGRITY_PROBLEMS),
+        problems=tuple(one for one in open_ones if one.kind in GATE_PROBLEMS),
         gaps=tuple(one for one in open_ones if one.kind in GATE_GAPS),
         signs=tuple(find_signs(found, looks.changed, looks.arrivals, **limits)),
         is_wave=wave.is_mass_change(settings),
