@@ -10,7 +10,9 @@
 
 static inline int clock_fits_ns(const struct timespec *time)
 {
-    return time->tv_sec >= -CLOCK_MOST_SECONDS && time->tv_sec <= CLOCK_MOST_SECONDS;
+    const int64_t seconds = time->tv_sec; /* time_t may have 32 bits, which always fit */
+
+    return seconds >= -CLOCK_MOST_SECONDS && seconds <= CLOCK_MOST_SECONDS;
 }
 
 /* Convert to nanoseconds. ${time} must pass clock_fits_ns. */

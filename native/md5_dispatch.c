@@ -3,9 +3,12 @@
  *
  * Two ladders lead from the best usable path to the portable one: for one chain, and for many.
  */
+#define _GNU_SOURCE
+
 #include "md5_impl.h"
 
 #include "choice.h"
+#include "clock.h"
 
 #if MD5_HAS_AVX2 || MD5_HAS_AVX512
 #include <cpuid.h>
@@ -113,34 +116,49 @@ uint32_t md5_features(void)
     return features;
 }
 
-static int is_right(uint32_t feature)
-{
-    switch (feature) {
-#if MD5_HAS_X86_64
-    case MD5_FEATURE_X86_64:
-        return md5_self_test(md5_compress_scalar_x86_64) == 0;
-#endif
-    case MD5_FEATURE_INTERLEAVED:
-        return md5_self_test_lanes(md5_compress_x2, 2) == 0 && md5_self_test_lanes(md5_compress_x4, 4) == 0;
+/*
+ * A compression function for several chains. ${cost_ps} is the time for one block in each lane, in picoseconds; 0 until
+ * it is measured.
+ */
+struct lane_path {
+    uint32_t feature;
+    uint32_t lanes;
+    md5_compress_lanes_function *compress;
+    _Atomic uint32_t cost_ps;
+};
+
+/* Of two paths with as many lanes, the later one is used. */
+static struct lane_path lane_paths[] = {
+    {MD5_FEATURE_INTERLEAVED, 2, md5_compress_x2, 0},
+    {MD5_FEATURE_INTERLEAVED, 4, md5_compress_x4, 0},
 #if MD5_HAS_NEON
-    case MD5_FEATURE_NEON:
-        return md5_self_test_lanes(md5_compress_x4_neon, 4) == 0 && md5_self_test_lanes(md5_compress_x8_neon, 8) == 0;
+    {MD5_FEATURE_NEON, 4, md5_compress_x4_neon, 0},
+    {MD5_FEATURE_NEON, 8, md5_compress_x8_neon, 0},
 #endif
 #if MD5_HAS_AVX2
-    case MD5_FEATURE_AVX2:
-        return md5_self_test_lanes(md5_compress_x8_avx2, 8) == 0 &&
-               md5_self_test_lanes(md5_compress_x16_avx2, 16) == 0 &&
-               md5_self_test_lanes(md5_compress_x32_avx2, 32) == 0;
+    {MD5_FEATURE_AVX2, 8, md5_compress_x8_avx2, 0},
+    {MD5_FEATURE_AVX2, 16, md5_compress_x16_avx2, 0},
+    {MD5_FEATURE_AVX2, 32, md5_compress_x32_avx2, 0},
 #endif
 #if MD5_HAS_AVX512
-    case MD5_FEATURE_AVX512:
-        return md5_self_test_lanes(md5_compress_x16_avx512, 16) == 0 &&
-               md5_self_test_lanes(md5_compress_x32_avx512, 32) == 0 &&
-               md5_self_test_lanes(md5_compress_x64_avx512, 64) == 0;
+    {MD5_FEATURE_AVX512, 16, md5_compress_x16_avx512, 0},
+    {MD5_FEATURE_AVX512, 32, md5_compress_x32_avx512, 0},
+    {MD5_FEATURE_AVX512, 64, md5_compress_x64_avx512, 0},
 #endif
-    default:
-        return 0;
-    }
+};
+
+#define LANE_PATH_COUNT (sizeof lane_paths / sizeof *lane_paths)
+
+static int is_right(uint32_t feature)
+{
+#if MD5_HAS_X86_64
+    if (feature == MD5_FEATURE_X86_64)
+        return md5_self_test(md5_compress_scalar_x86_64) == 0;
+#endif
+    for (size_t i = 0; i < LANE_PATH_COUNT; i++)
+        if (lane_paths[i].feature == feature && md5_self_test_lanes(lane_paths[i].compress, lane_paths[i].lanes) != 0)
+            return 0;
+    return 1;
 }
 
 static int is_scalar_right(void)
@@ -153,11 +171,6 @@ static choice paths = {MD5_FEATURES_ALL, md5_features, is_scalar_right, is_right
 int md5_select(void)
 {
     return (choice_get(&paths) & CHOICE_IS_PORTABLE_RIGHT) != 0 ? 0 : -1;
-}
-
-void md5_set_feature_mask(uint32_t mask)
-{
-    choice_set_mask(&paths, mask);
 }
 
 uint32_t md5_features_in_use(void)
@@ -176,66 +189,6 @@ void md5_compress(uint32_t words[4], const uint8_t *blocks, size_t count)
     md5_compress_scalar(words, blocks, count);
 }
 
-/* Time to compress one block in each lane, in tenths of the time of md5_compress for one block. */
-struct cost {
-    uint32_t feature;
-    uint32_t lanes;
-    uint32_t tenths;
-};
-
-/*
- * Measured on Zen 5; NEON estimated. A lane of a wide function is slower than a single chain, so a narrow function
- * suits a message much longer than all others.
- */
-static const struct cost costs[] = {
-    {0, 1, 10},
-    {MD5_FEATURE_INTERLEAVED, 2, 10},
-    {MD5_FEATURE_INTERLEAVED, 4, 16},
-    {MD5_FEATURE_NEON, 4, 20},
-    {MD5_FEATURE_NEON, 8, 24},
-    {MD5_FEATURE_AVX2, 8, 29},
-    {MD5_FEATURE_AVX2, 16, 30},
-    {MD5_FEATURE_AVX2, 32, 38},
-    {MD5_FEATURE_AVX512, 16, 23},
-    {MD5_FEATURE_AVX512, 32, 25},
-    {MD5_FEATURE_AVX512, 64, 37},
-};
-
-#define COST_COUNT (sizeof costs / sizeof *costs)
-
-size_t md5_lanes(size_t chains, uint64_t longest_blocks, uint64_t total_blocks)
-{
-    const uint32_t features = choice_get(&paths);
-    uint64_t least = UINT64_MAX;
-    size_t lanes = 1;
-
-    for (size_t i = 0; i < COST_COUNT; i++) {
-        const size_t worked = chains < costs[i].lanes ? chains : costs[i].lanes;
-        const uint64_t share = total_blocks / worked;
-        uint64_t cost;
-
-        if ((features & costs[i].feature) != costs[i].feature)
-            continue;
-        cost = (share > longest_blocks ? share : longest_blocks) * costs[i].tenths;
-        if (cost < least) {
-            least = cost;
-            lanes = costs[i].lanes;
-        }
-    }
-    return lanes;
-}
-
-size_t md5_most_lanes(void)
-{
-    const uint32_t features = choice_get(&paths);
-    size_t lanes = 1;
-
-    for (size_t i = 0; i < COST_COUNT; i++)
-        if ((features & costs[i].feature) == costs[i].feature && costs[i].lanes > lanes)
-            lanes = costs[i].lanes;
-    return lanes;
-}
-
 /* One chain after the other. Needed if the mask has changed since md5_lanes returned ${lanes}. */
 static void compress_in_turn(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts,
                              size_t count)
@@ -249,61 +202,117 @@ static void compress_in_turn(size_t lanes, uint32_t words[4][MD5_MOST_LANES], co
     }
 }
 
-#if MD5_HAS_AVX2
-static void compress_avx2(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
+static void compress_one(uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
 {
-    if (lanes == 8)
-        md5_compress_x8_avx2(words, starts, count);
-    else if (lanes == 16)
-        md5_compress_x16_avx2(words, starts, count);
-    else
-        md5_compress_x32_avx2(words, starts, count);
+    compress_in_turn(1, words, starts, count);
 }
-#endif
 
-#if MD5_HAS_AVX512
-static void compress_avx512(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
+/* The cost changes with the mask, which can exclude the assembly. */
+static struct lane_path one_chain = {0, 1, compress_one, 0};
+
+void md5_set_feature_mask(uint32_t mask)
 {
-    if (lanes == 16)
-        md5_compress_x16_avx512(words, starts, count);
-    else if (lanes == 32)
-        md5_compress_x32_avx512(words, starts, count);
-    else
-        md5_compress_x64_avx512(words, starts, count);
+    choice_set_mask(&paths, mask);
+    atomic_store(&one_chain.cost_ps, 0);
 }
-#endif
+
+#define TIMED_BLOCKS 16
+#define TIMED_ROUNDS 4 /* the first one loads the code, and any of them may be interrupted */
+
+static uint32_t measure(md5_compress_lanes_function *compress)
+{
+    static const uint8_t blocks[TIMED_BLOCKS * MD5_BLOCK_BYTES];
+    uint32_t words[4][MD5_MOST_LANES] = {{0}};
+    const uint8_t *starts[MD5_MOST_LANES];
+    int64_t least_ns = INT32_MAX;
+
+    for (size_t lane = 0; lane < MD5_MOST_LANES; lane++)
+        starts[lane] = blocks;
+    for (size_t round = 0; round < TIMED_ROUNDS; round++) {
+        const int64_t begun_ns = clock_read_ns();
+        int64_t taken_ns;
+
+        compress(words, starts, TIMED_BLOCKS);
+        taken_ns = clock_read_ns() - begun_ns;
+        if (taken_ns < least_ns)
+            least_ns = taken_ns;
+    }
+    if (least_ns < 1)
+        least_ns = 1; /* a coarse clock */
+    return (uint32_t)(least_ns < INT32_MAX / 1000 ? least_ns * 1000 / TIMED_BLOCKS : INT32_MAX);
+}
+
+/*
+ * Return the cost of a path. It is measured, because processors differ: eight lanes of AVX2 take 1.6 times as long as
+ * one chain on Zen 4, and 2.9 times on Zen 5. Measuring all paths takes about 0.1 ms. Threads that race
+ * may measure twice.
+ */
+static uint32_t find_cost(struct lane_path *path)
+{
+    uint32_t cost_ps = atomic_load_explicit(&path->cost_ps, memory_order_relaxed);
+
+    if (cost_ps == 0) {
+        cost_ps = measure(path->compress);
+        atomic_store_explicit(&path->cost_ps, cost_ps, memory_order_relaxed);
+    }
+    return cost_ps;
+}
+
+static int is_in_use(const struct lane_path *path, uint32_t features)
+{
+    return (features & path->feature) != 0;
+}
+
+size_t md5_lanes(size_t chains, uint64_t longest_blocks, uint64_t total_blocks)
+{
+    const uint32_t features = choice_get(&paths);
+    double least = (double)find_cost(&one_chain) * (double)total_blocks;
+    size_t lanes = 1;
+
+    for (size_t i = 0; i < LANE_PATH_COUNT; i++) {
+        struct lane_path *const path = &lane_paths[i];
+        const uint64_t share = total_blocks / (chains < path->lanes ? chains : path->lanes);
+        double cost;
+
+        if (!is_in_use(path, features))
+            continue;
+        cost = (double)(share > longest_blocks ? share : longest_blocks) * (double)find_cost(path);
+        if (cost < least) {
+            least = cost;
+            lanes = path->lanes;
+        }
+    }
+    return lanes;
+}
+
+/* The part of the best throughput that fewer lanes may cost: they run empty sooner, and each of them is faster. */
+#define WIDTH_ALLOWANCE 16
+
+size_t md5_most_lanes(void)
+{
+    const uint32_t features = choice_get(&paths);
+    uint64_t best_ps = find_cost(&one_chain); /* per lane */
+    size_t lanes = 1;
+
+    for (size_t i = 0; i < LANE_PATH_COUNT; i++)
+        if (is_in_use(&lane_paths[i], features) && find_cost(&lane_paths[i]) / lane_paths[i].lanes < best_ps)
+            best_ps = find_cost(&lane_paths[i]) / lane_paths[i].lanes;
+    best_ps += best_ps / WIDTH_ALLOWANCE;
+    for (size_t i = LANE_PATH_COUNT; i-- > 0;)
+        if (is_in_use(&lane_paths[i], features) && (lanes == 1 || lane_paths[i].lanes < lanes) &&
+            find_cost(&lane_paths[i]) / lane_paths[i].lanes <= best_ps)
+            lanes = lane_paths[i].lanes;
+    return lanes;
+}
 
 void md5_compress_lanes(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count)
 {
     const uint32_t features = choice_get(&paths);
 
-    if (lanes <= 4 && lanes != 1 && (features & MD5_FEATURE_INTERLEAVED) != 0) {
-        if (lanes == 2)
-            md5_compress_x2(words, starts, count);
-        else
-            md5_compress_x4(words, starts, count);
-        return;
-    }
-#if MD5_HAS_AVX512
-    if (lanes >= 16 && (features & MD5_FEATURE_AVX512) != 0) {
-        compress_avx512(lanes, words, starts, count);
-        return;
-    }
-#endif
-#if MD5_HAS_AVX2
-    if (lanes >= 8 && lanes <= 32 && (features & MD5_FEATURE_AVX2) != 0) {
-        compress_avx2(lanes, words, starts, count);
-        return;
-    }
-#endif
-#if MD5_HAS_NEON
-    if ((lanes == 4 || lanes == 8) && (features & MD5_FEATURE_NEON) != 0) {
-        if (lanes == 4)
-            md5_compress_x4_neon(words, starts, count);
-        else
-            md5_compress_x8_neon(words, starts, count);
-        return;
-    }
-#endif
+    for (size_t i = LANE_PATH_COUNT; i-- > 0;)
+        if (lane_paths[i].lanes == lanes && is_in_use(&lane_paths[i], features)) {
+            lane_paths[i].compress(words, starts, count);
+            return;
+        }
     compress_in_turn(lanes, words, starts, count);
 }

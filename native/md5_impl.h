@@ -85,13 +85,13 @@ md5_compress_lanes_function md5_compress_x4_neon, md5_compress_x8_neon;
 #endif
 
 /*
- * Return the number of lanes that completes ${chains} chains soonest, by the cost table of the paths in use. There is
- * at least 1 chain; they have ${total_blocks} in all, the longest ${longest_blocks}. The result may be above or below
+ * Return the number of lanes that completes ${chains} chains soonest, by the measured costs of the paths in use. There
+ * is at least 1 chain; they have ${total_blocks} in all, the longest ${longest_blocks}. The result may be above or below
  * ${chains}.
  */
 size_t md5_lanes(size_t chains, uint64_t longest_blocks, uint64_t total_blocks);
 
-/* Return the number of lanes of the widest path in use. */
+/* Return the number of lanes of the path in use with the best throughput, or of a narrower one that is nearly as good. */
 size_t md5_most_lanes(void);
 
 /* Compress ${lanes} lanes, a number that md5_lanes returned. */
