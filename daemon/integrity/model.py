@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import chain
-from typing import NamedTuple, NewType, Self
+from typing import Any, NamedTuple, NewType, Self
 
 RootId = NewType("RootId", int)
 FolderId = NewType("FolderId", int)
@@ -268,21 +268,27 @@ class Reading(NamedTuple):
 
 class Readings(NamedTuple):
     """
-    Readings of many files that fit one block each, in columns of one length.
+    Readings of many files, in columns of one length.
 
     Attributes:
         witnesses: the columns of ``Witness``, in its order.
         digests: those of ``Digests``.
-        how: all were read.
     """
 
     witnesses: tuple[Sequence[int], ...]
     digests: tuple[Sequence[bytes | None], ...]
-    how: ReadHow
+    blocks: Sequence[Blocks | None]
+    hows: Sequence[ReadHow]
+
+    @classmethod
+    def of(cls, some: Sequence[Reading]) -> Readings:
+        """Put readings into columns; there is at least one."""
+        witnesses, digests, blocks, hows, *_ = zip(*some, strict=True)
+        return cls(tuple(zip(*witnesses, strict=True)), tuple(zip(*digests, strict=True)), blocks, hows)
 
     @property
     def sizes_bytes(self) -> Sequence[int]:
-        """Give the sizes of the files, which is also what was read of each."""
+        """Give the sizes of the files; of one without holes it is also what was read of it."""
         return self.witnesses[0]
 
     @property
@@ -290,22 +296,31 @@ class Readings(NamedTuple):
         """Say of each file whether its witness is racy."""
         return self.witnesses[4]
 
+    @property
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """Give all columns: of the witnesses, of the digests, blocks and how."""
+        return *self.witnesses, *self.digests, self.blocks, self.hows
+
+    @classmethod
+    def _from_columns(cls, columns: Sequence[Sequence[Any]]) -> Readings:
+        *values, blocks, hows = columns
+        count = len(Witness._fields)
+        return cls(tuple(values[:count]), tuple(values[count:]), blocks, hows)
+
     def select(self, indexes: Sequence[int]) -> Readings:
         """Make columns of some of the files."""
-        witnesses = tuple([column[index] for index in indexes] for column in self.witnesses)
-        return Readings(witnesses, tuple([column[index] for index in indexes] for column in self.digests), self.how)
+        return self._from_columns([[column[index] for index in indexes] for column in self.columns])
 
     @classmethod
     def join(cls, some: Sequence[Readings]) -> Readings:
-        """Put readings that were read in the same way behind each other."""
-        witnesses = (chain.from_iterable(columns) for columns in zip(*(one.witnesses for one in some), strict=True))
-        digests = (chain.from_iterable(columns) for columns in zip(*(one.digests for one in some), strict=True))
-        return cls(tuple(map(tuple, witnesses)), tuple(map(tuple, digests)), some[0].how)
+        """Put readings behind each other."""
+        joined = zip(*(one.columns for one in some), strict=True)
+        return cls._from_columns([list(chain.from_iterable(columns)) for columns in joined])
 
     def each(self) -> Iterator[Reading]:
         """Give the reading of each file by itself."""
-        for size, mtime, ctime, inode, is_racy, *digests in zip(*self.witnesses, *self.digests, strict=True):
-            yield Reading(Witness(size, mtime, ctime, inode, bool(is_racy)), Digests(*digests), None, self.how, size)
+        for size, mtime, ctime, inode, is_racy, *digests, blocks, how in zip(*self.columns, strict=True):
+            yield Reading(Witness(size, mtime, ctime, inode, bool(is_racy)), Digests(*digests), blocks, how, size)
 
 
 class Capability(NamedTuple):

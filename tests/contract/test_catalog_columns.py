@@ -1,8 +1,8 @@
-"""New files recorded in columns are recorded as they are one by one."""
+"""Many new files are recorded as they are one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integrity.catalog import baselines, maintenance
-from integrity.catalog.baselines import NewFile
-from integrity.model import Digests, ReadHow, Reading, Readings, Witness
+from integrity.model import Digests, FolderId, ReadHow, Reading, Readings, Witness
 from support.catalogs import NOW, CatalogBox
 
 NUMBERS = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
@@ -36,15 +35,10 @@ def draw_files(draw: st.DrawFn) -> dict[bytes, Reading]:
     return draw(st.dictionaries(paths, readings, min_size=1, max_size=130))
 
 
-def in_columns(readings: Sequence[Reading]) -> Readings:
-    witnesses = zip(*(map(int, one.witness) for one in readings), strict=True)
-    return Readings(tuple(witnesses), tuple(zip(*(one.digests for one in readings), strict=True)), readings[0].how)
-
-
 @pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(draw_files(), st.booleans())
-def test_columns_are_recorded_as_rows_are(new: dict[bytes, Reading], has_boot: bool) -> None:
+def test_many_are_recorded_as_one_by_one(new: dict[bytes, Reading], has_boot: bool) -> None:
     """All that can be asked of a file is the same."""
     with (
         TemporaryDirectory() as folder,
@@ -52,16 +46,26 @@ def test_columns_are_recorded_as_rows_are(new: dict[bytes, Reading], has_boot: b
         CatalogBox(f"{folder}/columns.db".encode()) as at_once,
     ):
         boot_id = at_once.boot_id if has_boot else None
-        rows, paths = [NewFile(*row) for row in new.items()], list(new)
+        paths, readings = list(new), Readings.of(list(new.values()))
         with one_by_one.catalog.transaction() as c:
-            first = baselines.record_files(c, one_by_one.root, rows, now=NOW, boot_id=boot_id)
+            first = [
+                *itertools.chain.from_iterable(
+                    baselines.record_files(
+                        *(c, one_by_one.root, [path], Readings.of([reading])), now=NOW, boot_id=boot_id
+                    )
+                    for path, reading in new.items()
+                )
+            ]
         with at_once.catalog.transaction() as c:
-            second = baselines.record_small_files(
-                *(c, at_once.root, paths, in_columns(list(new.values()))), now=NOW, boot_id=boot_id
-            )
-        kept = [box.get(file_id) for box, ids in ((one_by_one, first), (at_once, second)) for file_id in ids]
+            second = baselines.record_files(c, at_once.root, paths, readings, now=NOW, boot_id=boot_id)
+        kept = [
+            box.get(file_id)._replace(folder_id=FolderId(0))  # folders are numbered in another order
+            for box, ids in ((one_by_one, first), (at_once, second))
+            for file_id in ids
+        ]
         report = maintenance.check(at_once.catalog)
 
+    assert list(readings.each()) == list(new.values())
     assert first == second
     assert kept[: len(new)] == kept[len(new) :]
     assert report.is_right

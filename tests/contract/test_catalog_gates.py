@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from integrity.catalog import gate_passes, runs, versions
-from integrity.catalog.baselines import NewFile, record_files, replace_baseline
+from integrity.catalog.baselines import record_files, replace_baseline
 from integrity.catalog.gate_passes import Passed
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import add_root, remove_root
 from integrity.catalog.versions import VersionState, find_outdated, forget_deleted
 from integrity.jobs.gate.changes import Changes, find_changes, find_changes_after
 from integrity.jobs.targets import Target
-from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
+from integrity.model import BaselineReason, FileId, Job, Outcome, Readings, RunCounts
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading, run_daily
 
 PATHS = (b"a/1", b"a/2", b"a/b/3", b"ab/4", b"5")
@@ -201,7 +201,8 @@ def test_numbers_of_history_that_come_again_are_noticed(box: CatalogBox, is_purg
     with box.catalog.transaction() as c:
         other = add_root(c, b"/other", box.root.identity, NOW)
         going = box.root if is_purged else other
-        [gone] = record_files(c, going, [NewFile(b"gone", make_reading("x"))], now=NOW, boot_id=box.boot_id)
+        reading = Readings.of([make_reading("x")])
+        [gone] = record_files(c, going, [b"gone"], reading, now=NOW, boot_id=box.boot_id)
         remove_files(c, going, [gone], because=BaselineReason.DELETED, now=NOW)
     pass_gate(box)
     with box.catalog.transaction() as c:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from integrity.catalog import root_meta
-from integrity.catalog.baselines import NewFile, record_files
+from integrity.catalog.baselines import record_files
 from integrity.catalog.files import find_file, page_in_order
 from integrity.catalog.roots import remove_root
-from integrity.model import BaselineReason, FileId
+from integrity.model import BaselineReason, FileId, Readings
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.statements import traced
 
@@ -30,9 +30,9 @@ def test_imported_files_know_their_manifest(box: CatalogBox) -> None:
     ids: dict[bytes, FileId] = {}
     for name, manifest in ((b"a", "one.md5"), (b"b", None), (b"c", "two.md5")):
         with box.catalog.transaction() as c:
-            row = NewFile(name, make_reading(name))
+            reading = Readings.of([make_reading(name)])
             because = BaselineReason.IMPORTED if manifest else BaselineReason.RECORDED
-            (ids[name],) = record_files(c, box.root, [row], now=NOW, boot_id=box.boot_id, because=because)
+            (ids[name],) = record_files(*(c, box.root, [name], reading), now=NOW, boot_id=box.boot_id, because=because)
             if manifest:
                 root_meta.keep_import(c, box.root.id, ids[name], manifest)
 

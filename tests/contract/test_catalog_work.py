@@ -11,7 +11,7 @@ from integrity.catalog.connection import Catalog
 from integrity.catalog.coverage import coverage
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
-from integrity.model import BaselineReason, FileId, FindingKind
+from integrity.model import BaselineReason, FileId, FindingKind, Readings
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
 
@@ -108,8 +108,8 @@ def test_others_write_while_a_list_is_made(box: CatalogBox, everything: WorkOrde
         with box.catalog.snapshot() as c:
             create_worklist(c, everything)
             with other.transaction() as writing:
-                rows = [baselines.NewFile(b"b", make_reading("b"))]
-                baselines.record_files(writing, box.root, rows, now=NOW, boot_id=box.boot_id)
+                readings = Readings.of([make_reading("b")])
+                baselines.record_files(writing, box.root, [b"b"], readings, now=NOW, boot_id=box.boot_id)
             summary = create_worklist(c, everything)
         with box.catalog.read() as c:
             assert [first] == [record.id for _, record in page_worklist(c, 0)]

@@ -60,11 +60,8 @@ def drop_fingerprints(catalog: Path) -> None:
         c.run("UPDATE folder SET fingerprint = NULL")
 
 
-def test_second_scan_takes_them_and_third_reads_no_row(root: Path, integrity: Box) -> None:
+def test_first_scan_takes_them(root: Path, integrity: Box) -> None:
     """They are those of the folders as they are walked; one that changes loses its own until it was seen unchanged."""
-    integrity.run("scan", root, expect=0)
-    assert set(read_fingerprints(integrity.catalog).values()) == {None}
-
     integrity.run("scan", root, expect=0)
     listed = {folder: listing.fingerprint for folder, listing in list_all(root).items() if listing.files}
     assert read_fingerprints(integrity.catalog) == listed
@@ -73,6 +70,25 @@ def test_second_scan_takes_them_and_third_reads_no_row(root: Path, integrity: Bo
     (root / "b" / "new.jpg").write_bytes(b"new")
     integrity.run("scan", root, expect=0)
     assert [folder for folder, one in read_fingerprints(integrity.catalog).items() if one is None] == [b"b"]
+
+    integrity.run("scan", root, expect=0)
+    assert read_fingerprints(integrity.catalog)[b"b"] == list_all(root)[b"b"].fingerprint
+
+
+def test_folder_of_which_a_part_is_recorded_together_gets_none(box: CatalogBox) -> None:
+    """Nor does one with a racy file; where all files are recorded together, in whatever order, it has one."""
+    box.record(b"a/1", make_reading("1"))
+    racy = make_reading("racy")
+    readings = {
+        b"a/2": make_reading("2"),
+        b"b/2": make_reading("2"),
+        b"c/2": make_reading("2"),
+        b"c/1": racy._replace(witness=racy.witness._replace(is_racy=True)),
+        b"b/1": make_reading("1"),
+    }
+    box.record_all(readings)
+
+    assert find_kept(box, b"a", b"b", b"c") == {b"b"}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +241,7 @@ def take(box: CatalogBox, *folders: bytes) -> dict[bytes, FolderId]:
     """Give folders some fingerprint; return their numbers."""
     with box.catalog.transaction() as c:
         ids = {one.folder: one.id for one in find_fingerprints(c, box.root.id, folders)}
-        set_fingerprints(c, [(b"f" * 16, folder_id) for folder_id in ids.values()])
+        set_fingerprints(c, [(folder_id, b"f" * 16, 2) for folder_id in ids.values()])
     return ids
 
 

@@ -368,7 +368,7 @@ def test_recording_reads_by_the_batch_what_is_not_in_memory(each_fs: LoopFS, is_
         answers = list(Engine(reader, jobs=2, is_serial=is_serial).run_batches(tasks))
 
     batches = [one for one in answers if isinstance(one, DoneBatch)]
-    found = {path: done.readings.how for done in batches for path in done.tasks.paths}
+    found = {path: how for done in batches for path, how in zip(done.tasks.paths, done.readings.hows, strict=True)}
     singly = len(answers) - len(batches)  # a busy system may take from memory what was to be read there
     taken = [path for path, how in found.items() if how is not hows[path]]
     assert singly + len(taken) <= 3

@@ -32,7 +32,7 @@ from integrity.catalog import (
     removal,
     versions,
 )
-from integrity.catalog.baselines import NewFile, Verified
+from integrity.catalog.baselines import Verified
 from integrity.catalog.connection import Connection
 from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
@@ -53,6 +53,7 @@ from integrity.model import (
     FindingState,
     ReadHow,
     Reading,
+    Readings,
     Witness,
 )
 from integrity.verdict import CopyVote
@@ -271,10 +272,11 @@ class CatalogMachine(RuleBasedStateMachine):
     def record(self, paths: list[bytes], reading: Reading) -> None:
         """Files are recorded together; if one of them is recorded already, none is."""
         box = self._box
-        rows = [NewFile(path, self._read(reading)) for path in paths]
+        rows = [baselines.NewFile(path, self._read(reading)) for path in paths]
+        readings = Readings.of([row.reading for row in rows])
 
         def record(c: Connection) -> list[FileId]:
-            return baselines.record_files(c, box.root, rows, now=self._now, boot_id=box.boot_id)
+            return baselines.record_files(c, box.root, paths, readings, now=self._now, boot_id=box.boot_id)
 
         if {one.path for one in self._is.files.values()} & set(paths):
             self._refuse(record, "UNIQUE")

@@ -20,6 +20,7 @@ from integrity.model import (
     Job,
     ReadHow,
     Reading,
+    Readings,
     RootId,
     RootIdentity,
     Witness,
@@ -114,8 +115,8 @@ class CatalogBox:
     def record_all(self, readings: dict[bytes, Reading], *, now: int = NOW) -> list[FileId]:
         """Record files by path, in one transaction."""
         with self.catalog.transaction() as c:
-            rows = [baselines.NewFile(path, reading) for path, reading in readings.items()]
-            return baselines.record_files(c, self.root, rows, now=now, boot_id=self.boot_id)
+            columns = Readings.of(list(readings.values()))
+            return baselines.record_files(c, self.root, list(readings), columns, now=now, boot_id=self.boot_id)
 
     def get(self, file_id: FileId) -> rows.FileRecord:
         """Get the record of a file."""

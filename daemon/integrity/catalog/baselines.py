@@ -6,20 +6,22 @@ No change overwrites a baseline that a finding holds (R6), except on an explicit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 from integrity import program
 from integrity.catalog.blocks import drop_runs, save_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
-from integrity.catalog.db import Connection, Value
-from integrity.catalog.folders import ensure_folders
+from integrity.catalog.db import Connection
+from integrity.catalog.folders import ensure_folders, set_fingerprints
 from integrity.catalog.roots import RootRecord, adjust_file_count
 from integrity.catalog.rows import FileRecord, Sighting, load_record, split_path
 from integrity.catalog.versions import FileVersion, discard, drop_former_runs, has_whole_digests, keep, load_version
 from integrity.errors import CatalogError, show_path
-from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Readings, Witness
+from integrity.files.listing import find_fingerprint
+from integrity.model import BaselineReason, Digests, FileId, FolderId, ReadHow, Reading, Readings, Witness
 
 USER_DECISIONS = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 """Reasons that override an open finding: explicit decisions of a user."""
@@ -59,7 +61,8 @@ class Verified(NamedTuple):
 def record_files(
     c: Connection,
     root: RootRecord,
-    rows: Sequence[NewFile],
+    paths: Sequence[bytes],
+    readings: Readings,
     *,
     now: int,
     boot_id: int | None,
@@ -67,41 +70,39 @@ def record_files(
     known_at: Sequence[tuple[int, int | None]] | None = None,
 ) -> list[FileId]:
     """
-    Record files that are not in the catalog, with blocks where the reading has them; return their ids, in order.
+    Record files that are not in the catalog; return their ids, in order. Loops over files run in C.
 
-    ``known_at``: time and boot in which each was last known to be right; None: now, in this boot.
+    A folder all of whose files are recorded here also gets its fingerprint.
+
+    Args:
+        paths: of the files, relative to the root; at least one.
+        known_at: time and boot in which each was last known to be right; None: now, in this boot.
     """
-    ids = _allocate_ids(c, len(rows))
-    places = [split_path(row.path) for row in rows]
-    folder_ids = ensure_folders(c, root.id, {folder_path for folder_path, _ in places})
-    values: list[tuple[Value, ...]] = []
-    moments = [(now, boot_id)] * len(rows) if known_at is None else known_at
-    for file_id, (folder_path, name), (_, reading), (at, boot) in zip(ids, places, rows, moments, strict=True):
-        place = file_id, folder_ids[folder_path], name
-        baseline = *reading.witness, *reading.digests, reading.block_size_bytes
-        values.append((*place, *baseline, at, because.value, reading.how.value, boot))
-    c.run_many(_INSERT, values)
-    for file_id, row in zip(ids, rows, strict=True):
-        if row.reading.blocks is not None:
-            save_runs(c, file_id, 1, row.reading.blocks)
-    adjust_file_count(c, root.id, len(rows))
-    return ids
-
-
-def record_small_files(
-    c: Connection, root: RootRecord, paths: Sequence[bytes], readings: Readings, *, now: int, boot_id: int | None
-) -> list[FileId]:
-    """Record files as ``record_files`` does, from the columns that the C core returns. All loops run in C."""
     ids = _allocate_ids(c, len(paths))
-    folders, names = zip(*map(split_path, paths), strict=True)
-    folder_ids = ensure_folders(c, root.id, set(folders))
-    constants = (
-        repeat(one, len(ids)) for one in (None, now, BaselineReason.RECORDED.value, readings.how.value, boot_id)
-    )
-    places = ids, map(folder_ids.__getitem__, folders), names
-    c.run_many(_INSERT, zip(*places, *readings.witnesses, *readings.digests, *constants, strict=True))
+    folder_paths, names = zip(*map(split_path, paths), strict=True)
+    folder_ids = ensure_folders(c, root.id, set(folder_paths))
+    its_folder = list(map(folder_ids.__getitem__, folder_paths))
+    times, boots = (repeat(now), repeat(boot_id)) if known_at is None else zip(*known_at, strict=True)
+    block_sizes = [None if one is None else one.block_size_bytes for one in readings.blocks]
+    baselines = *readings.witnesses, *readings.digests, block_sizes, times, repeat(because), readings.hows, boots
+    c.run_many(_INSERT, zip(ids, its_folder, names, *baselines, strict=False))
+    for file_id, blocks in zip(ids, readings.blocks, strict=True):
+        if blocks is not None:
+            save_runs(c, file_id, 1, blocks)
     adjust_file_count(c, root.id, len(ids))
+    set_fingerprints(c, _find_fingerprints(its_folder, names, readings))
     return ids
+
+
+def _find_fingerprints(
+    folder_ids: Sequence[FolderId], names: Sequence[bytes], readings: Readings
+) -> Iterator[tuple[FolderId, bytes, int]]:
+    """Yield the fingerprint that each folder has if it holds nothing else, and the number of its files."""
+    rows = sorted(zip(folder_ids, names, *readings.witnesses, strict=True))  # mostly in order, thus cheap
+    for folder_id, group in groupby(rows, itemgetter(0)):
+        _, its_names, *stamps, are_racy = zip(*group, strict=True)
+        if not any(are_racy):
+            yield folder_id, find_fingerprint(its_names, stamps), len(its_names)
 
 
 def _allocate_ids(c: Connection, count: int) -> list[FileId]:
@@ -131,9 +132,11 @@ def inherit_baselines(
     """
     contents = [load_version(c, one.source, one.witness) for one in names]
     kept = [(one, content) for one, content in zip(names, contents, strict=True) if content is not None]
-    rows = [NewFile(one.path, content) for one, content in kept]
+    if not kept:
+        return [None] * len(names)
+    paths, readings = [one.path for one, _ in kept], Readings.of([content for _, content in kept])
     known_at = [(one.recorded_at, one.boot_id) for one, _ in kept]
-    ids = record_files(c, root, rows, now=0, boot_id=None, because=because, known_at=known_at)
+    ids = record_files(c, root, paths, readings, now=0, boot_id=None, because=because, known_at=known_at)
     mark_suspects(c, dict.fromkeys(ids))
     new = iter(ids)
     return [None if content is None else next(new) for content in contents]

@@ -59,9 +59,16 @@ def find_fingerprints(c: Connection, root_id: RootId, folder_paths: Sequence[byt
     return c.all(Fingerprint, query, root_id, names(folder_paths))
 
 
-def set_fingerprints(c: Connection, fingerprints: Iterable[tuple[bytes, FolderId]]) -> None:
-    """Store fingerprints. The caller ensures I1 in the same transaction."""
-    c.run_many("UPDATE folder SET fingerprint = ? WHERE id = ?", fingerprints)
+def set_fingerprints(c: Connection, fingerprints: Iterable[tuple[FolderId, bytes, int]]) -> None:
+    """
+    Store fingerprints of folders, each with the number of files that it covers; a folder with more files gets none.
+
+    The caller ensures the rest of I1 in the same transaction.
+    """
+    query = """
+        UPDATE folder SET fingerprint = ?2
+        WHERE id = ?1 AND (SELECT count(*) FROM (SELECT 1 FROM file WHERE folder_id = ?1 LIMIT ?3 + 1)) = ?3"""
+    c.run_many(query, fingerprints)
 
 
 def find_paths(c: Connection, root_id: RootId) -> list[bytes]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
+from struct import pack
 from typing import NamedTuple, overload
+
+from xxhash import xxh3_128_digest
 
 from integrity.model import SkipReason, Stamps
 
@@ -78,6 +82,18 @@ class FolderFiles(Sequence[Seen]):
             columns = [column.tolist() for column in self._columns]
             self._decoded = list(map(_new_seen, zip(self.names.split(b"\0"), *columns, strict=False)))
         return self._decoded
+
+
+def find_fingerprint(names: Sequence[bytes], columns: Sequence[Sequence[int]]) -> bytes:
+    """
+    Return the fingerprint of a folder with these files, as ``native/folder_batch.h`` computes it when it lists them.
+
+    Args:
+        names: sorted.
+        columns: size_bytes, mtime_ns, ctime_ns and inode of each.
+    """
+    values = pack(f"={len(columns) * len(names)}q", *chain.from_iterable(columns))
+    return xxh3_128_digest(b"\0".join((*names, values)))
 
 
 class Skip(NamedTuple):

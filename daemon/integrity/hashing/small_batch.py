@@ -172,7 +172,8 @@ class SmallFileBatches:
             _where(wants, is_wanted, column) for is_wanted, column in zip(_COMPUTED, computed, strict=True)
         )
         witnesses = sizes, mtimes_ns, ctimes_ns, inodes, _find_racy(mtimes_ns, ctimes_ns, *part.racy_window)
-        readings = Readings(witnesses, (md5s, xxh3_128s, blake3s, crc64s), part.how)
+        count = len(rows)
+        readings = Readings(witnesses, (md5s, xxh3_128s, blake3s, crc64s), [None] * count, [part.how] * count)
         return DoneBatch(tasks, readings, others, probed)
 
 

@@ -128,7 +128,7 @@ class Assessor:
                 intact.append(record)
             else:
                 others.append(index)
-        self.account.verify_all(intact, readings.how)
+        self.account.verify_all(intact, readings.hows[0])
         return others
 
     def count_failed(self, record: FileRecord, error: ReadError) -> None:

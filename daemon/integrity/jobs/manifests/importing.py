@@ -20,7 +20,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from integrity.catalog import baselines, root_meta
-from integrity.catalog.baselines import NewFile
 from integrity.errors import (
     ConfigError,
     DeviceFailing,
@@ -55,7 +54,7 @@ from integrity.jobs.manifests.entries import (
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import Target
 from integrity.lists.entries import Form
-from integrity.model import BaselineReason, FindingKind, Job, Reading, Tally
+from integrity.model import BaselineReason, FindingKind, Job, Reading, Readings, Tally
 from integrity.same_name import OtherSpellings, SamePaths
 
 if TYPE_CHECKING:
@@ -123,11 +122,11 @@ class Baselines:
 
     def _record(self, connection: Connection) -> None:
         run = self._run
-        rows = [NewFile(path, reading) for path, (_, reading) in self._waiting.items()]
         ids = baselines.record_files(
             connection,
             run.root,
-            rows,
+            list(self._waiting),
+            Readings.of([reading for _, reading in self._waiting.values()]),
             now=run.now(),
             boot_id=run.boot_id,
             because=BaselineReason.IMPORTED,

@@ -303,9 +303,15 @@ class TreeDiff:
         """Compare with the rows and store the fingerprints of unchanged folders; no row can change in between."""
         with self._run.writing(is_synced=False) as connection:
             split = split_unchanged(connection, self._run.root.id, folders.other)
-            same = ((one.fingerprint, folders.without.get(one.folder)) for one in split.same)
-            stored = [(mark, folder_id) for mark, folder_id in same if mark is not None and folder_id is not None]
-            set_fingerprints(connection, stored)
+            same = ((folders.without.get(one.folder), one) for one in split.same)
+            set_fingerprints(
+                connection,
+                [
+                    (folder_id, one.fingerprint, len(one.files))
+                    for folder_id, one in same
+                    if folder_id is not None and one.fingerprint is not None
+                ],
+            )
         return split
 
     def _find_recorded(self, connection: Connection, split: Split) -> list[dict[bytes, KnownFile]]:
