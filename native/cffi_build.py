@@ -36,7 +36,7 @@ ffibuilder.cdef(
     typedef struct md5_scheduler md5_scheduler;
     size_t md5_scheduler_bytes(void);
     int md5_scheduler_init(md5_scheduler *scheduler);
-    void md5_scheduler_step(md5_scheduler *scheduler);
+    void md5_scheduler_wait(md5_scheduler *scheduler, const size_t *const *unfinished, size_t count);
     void md5_scheduler_flush(md5_scheduler *scheduler);
 
     #define CRC64_FEATURE_CLMUL ...

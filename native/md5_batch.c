@@ -227,6 +227,20 @@ void md5_scheduler_step(md5_scheduler *scheduler)
         work(scheduler, choose_lanes(scheduler), take_nothing, NULL);
 }
 
+static int is_any_zero(const size_t *const *counters, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (*counters[i] == 0)
+            return 1;
+    return 0;
+}
+
+void md5_scheduler_wait(md5_scheduler *scheduler, const size_t *const *unfinished, size_t count)
+{
+    while (scheduler->in_use != 0 && !is_any_zero(unfinished, count))
+        md5_scheduler_step(scheduler);
+}
+
 void md5_scheduler_flush(md5_scheduler *scheduler)
 {
     while (scheduler->in_use != 0)

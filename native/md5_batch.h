@@ -65,6 +65,12 @@ void md5_scheduler_submit(md5_scheduler *scheduler, md5_take *take, void *source
 /* Work with partly filled lanes until one message completes or has only its padding left. */
 void md5_scheduler_step(md5_scheduler *scheduler);
 
+/*
+ * Work until one of the ${count} counters at ${unfinished}, of messages that were submitted, is 0. There is at least
+ * one counter.
+ */
+void md5_scheduler_wait(md5_scheduler *scheduler, const size_t *const *unfinished, size_t count);
+
 /* Complete all submitted messages. More may be submitted afterwards. */
 void md5_scheduler_flush(md5_scheduler *scheduler);
 

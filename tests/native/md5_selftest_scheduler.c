@@ -174,6 +174,19 @@ static void test_ends_in_every_order(void)
     permute(lengths, 0);
 }
 
+static void wait_for_any(md5_scheduler *scheduler, arena *const *under_way, size_t count)
+{
+    const size_t *unfinished[ARENAS];
+    size_t ended = 0;
+
+    for (size_t i = 0; i < count; i++)
+        unfinished[i] = &under_way[i]->unfinished;
+    md5_scheduler_wait(scheduler, unfinished, count);
+    for (size_t i = 0; i < count; i++)
+        ended += under_way[i]->unfinished == 0;
+    REQUIRE(ended != 0);
+}
+
 /* As a worker does it: arenas are freed, in any order, once the scheduler is through with them. */
 static void test_memory_is_used_again(void)
 {
@@ -194,6 +207,8 @@ static void test_memory_is_used_again(void)
             md5_scheduler_flush(scheduler);
         while (next_random(&seed) % 2 == 0)
             md5_scheduler_step(scheduler);
+        if (next_random(&seed) % 3 == 0)
+            wait_for_any(scheduler, under_way, count);
         for (size_t i = count; i-- > 0;)
             if (under_way[i]->unfinished == 0) {
                 finish_arena(under_way[i]);

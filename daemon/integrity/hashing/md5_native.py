@@ -249,9 +249,9 @@ class LaneScheduler:
         if lib.md5_scheduler_init(self.data) != 0:
             raise NativeError(SELF_TEST_FAILED)
 
-    def step(self) -> None:
-        """Process submitted work for a while, even if some lanes are empty."""
-        lib.md5_scheduler_step(self.data)
+    def wait(self, unfinished: list[CData]) -> None:
+        """Work until one of the counters of submitted work, each a ``size_t *``, is 0; there is at least one."""
+        lib.md5_scheduler_wait(self.data, ffi.new("size_t *[]", unfinished), len(unfinished))
 
     def flush(self) -> None:
         """Finish all submitted work."""

@@ -72,6 +72,10 @@ class Lanes(Generic[T]):
         self._under_way.append((arena, owner))
         lib.file_batch_digest(self._scheduler.data, wanted, arena.data, arena.records, arena.count, arena.unfinished)
 
+    def wait(self) -> None:
+        """Work until a batch is complete, even if some lanes are empty; there must be one in flight."""
+        self._scheduler.wait([arena.unfinished for arena, _ in self._under_way])
+
     def take_finished(self) -> Iterator[tuple[Arena, T]]:
         """Yield the batches whose digests are complete; each is valid until the next one is requested."""
         under_way, self._under_way = self._under_way, []
@@ -114,6 +118,10 @@ class SmallFileBatches:
     def has_room(self) -> bool:
         """Return whether there is memory to read into."""
         return self._lanes.arena is not None
+
+    def wait(self) -> None:
+        """Work until ``take_done`` has an answer; there must be no room."""
+        self._lanes.wait()
 
     def read(self, reader: SmallReader, batch: OpenBatch, indexes: Sequence[int]) -> tuple[list[int], int]:
         """

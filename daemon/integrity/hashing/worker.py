@@ -170,7 +170,7 @@ class Worker:
         left: list[int] = []
         while indexes and not self._shared.is_over:
             while not core.small_files.has_room:
-                core.scheduler.step()
+                core.small_files.wait()
                 self._take_done(core)
             try:
                 with self.ledger.busy():
