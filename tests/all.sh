@@ -15,7 +15,7 @@ done
 export LANG=C.UTF-8
 umask 022
 
-packages="python3-venv python3-dev gcc libc6-dev libxxhash-dev git util-linux util-linux-extra mount strace fuse3 systemd procps
+packages="python3-venv python3-dev gcc libc6-dev libxxhash-dev git util-linux util-linux-extra mount strace par2 fuse3 systemd procps
 e2fsprogs xfsprogs btrfs-progs xxhash b3sum hashdeep openssl rclone openssh-server openssh-client
 restic borgbackup borgmatic snapraid msmtp prometheus postgresql chromium rsync sqlite3 mandoc man-db groff-base
 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-powerpc-linux-gnu libc6-dev-powerpc-cross qemu-user

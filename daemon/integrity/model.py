@@ -111,6 +111,7 @@ class Job(StrEnum):
     COMPARE = "compare"
     REPAIR = "repair"
     IMPORT = "import"
+    PROTECT = "protect"
 
 
 class Outcome(StrEnum):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.killpoints import is_possible
+from support.parity import needs_par2
 
 TESTS = Path(__file__).parents[1]
 pytestmark = [
@@ -24,6 +25,7 @@ pytestmark = [
         "kills --count 18 --only first_scan --only scan --only scrub --only repair --only catalog_restore"
         " --only catalog_salvage",
         "badwrites --count 4 --only catalog_backup",
+        pytest.param("parity --count 12", marks=needs_par2),
         pytest.param("kills --count 200", marks=[pytest.mark.long, pytest.mark.timeout(0)]),
         pytest.param("badwrites --count 50", marks=[pytest.mark.long, pytest.mark.timeout(0)]),
         pytest.param("flips --rounds 0 --bits 2", marks=pytest.mark.long),

@@ -38,6 +38,7 @@ PINNED = [
     "explain",
     "versions",
     "repair",
+    "protect",
     "accept",
     "ack",
     "mute",

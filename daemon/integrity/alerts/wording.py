@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from integrity import program
 from integrity.config import spell_size
+from integrity.config.copy_urls import PARITY
 from integrity.errors import printable, show_path
 from integrity.kinds import (
     ARCHIVE_FINDINGS,
@@ -154,8 +155,12 @@ def say_how_bad(findings: Sequence[Finding], files: int) -> str:
     """
     damaged = [finding for finding in findings if finding.kind in REPAIRABLE and finding.path is not None]
     if damaged:
-        good = _count_subjects(finding for finding in damaged if _find_own_source(finding) is not None)
-        if good == _count_subjects(damaged):
+        healed = _count_subjects(finding for finding in damaged if _find_own_source(finding) == PARITY)
+        good = _count_subjects(finding for finding in damaged if _find_own_source(finding) is not None) - healed
+        if good + healed == _count_subjects(damaged) and healed:
+            copies = "parity can heal " + ("it" if healed == 1 else f"{healed:,}") + " without a backup"
+            copies += ", and good copies exist of the others" if good else ""
+        elif good == _count_subjects(damaged):
             copies = "a good copy exists" if good == 1 else "good copies exist"
         elif good:
             copies = f"good copies exist of {good:,} of them"

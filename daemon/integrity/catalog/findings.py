@@ -456,7 +456,7 @@ def set_versions(c: Connection, finding_id: FindingId, versions: Iterable[SeenVe
 
 
 def find_unlooked(
-    c: Connection, kinds: Iterable[FindingKind], root_id: RootId | None, *, unless: str, most: int
+    c: Connection, kinds: Iterable[FindingKind], root_id: RootId | None, *, unless: str, but: str, most: int
 ) -> list[Finding]:
     """
     Return open findings about files with which no versions of backups are stored.
@@ -464,12 +464,14 @@ def find_unlooked(
     Args:
         root_id: only findings of this root; None: of all.
         unless: how the command of a finding begins that needs none.
+        but: how it ends if it needs them nevertheless.
         most: return so many at most.
     """
     is_of_root, values = given({"finding.root_id = ?": root_id})
     of_files = f"finding.state != 'resolved' AND finding.kind IN ({quoted(kinds)}) AND finding.copy = ''"
-    needs = "finding.versions IS NULL AND coalesce(finding.command, '') NOT GLOB ?"
-    return _find(c, f"{of_files} AND {needs} AND {is_of_root}", f"{unless} *", *values, limit=most)
+    has_none = "coalesce(finding.command, '') NOT GLOB ? OR finding.command GLOB ?"
+    needs = f"finding.versions IS NULL AND ({has_none})"
+    return _find(c, f"{of_files} AND {needs} AND {is_of_root}", f"{unless} *", f"* {but}", *values, limit=most)
 
 
 def find_misfrozen(c: Connection) -> Iterator[FileId]:

@@ -336,6 +336,33 @@ CREATE INDEX finding_file ON finding (file_id);
 CREATE INDEX finding_incident ON finding (incident) WHERE state != 'resolved';
 CREATE UNIQUE INDEX finding_unresolved ON finding (root_id, kind, path, copy) WHERE state != 'resolved';
 
+CREATE TABLE parity_set (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,          -- number of the set
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root of its files
+    path BLOB NOT NULL,                            -- absolute path of its file, in the format PAR2
+    slice_bytes INTEGER NOT NULL,                  -- size of a slice
+    source_slices INTEGER NOT NULL,                -- slices of all its files
+    recovery_slices INTEGER NOT NULL,              -- as many damaged ones can be healed
+    size_bytes INTEGER NOT NULL,                   -- size of its file
+    made_at INTEGER NOT NULL,                      -- when it was made
+    checked_at INTEGER NOT NULL,                   -- when all of its file was last read
+    is_damaged INTEGER NOT NULL,                   -- 1: its file was damaged then
+    UNIQUE (path)
+) STRICT;
+CREATE INDEX parity_set_root ON parity_set (root_id);
+
+CREATE TABLE parity_file (
+    set_id INTEGER NOT NULL REFERENCES parity_set (id) ON DELETE CASCADE, -- the set
+    file_id INTEGER NOT NULL,                            -- the file that had this content; it may be gone
+    size_bytes INTEGER NOT NULL,                         -- size of the content
+    md5 BLOB NOT NULL CHECK (length(md5) = 16),          -- MD5 of the content
+    mode INTEGER NOT NULL,                               -- type and permissions of the file when the set was made
+    uid INTEGER NOT NULL,                                -- its owner then
+    gid INTEGER NOT NULL,                                -- its group then
+    PRIMARY KEY (set_id, file_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX parity_file_file ON parity_file (file_id);
+
 CREATE TABLE report_folder (
     folder_id INTEGER PRIMARY KEY REFERENCES folder (id) ON DELETE CASCADE, -- the folder
     own BLOB CHECK (length(own) = 16),                    -- digest of its files (reporting/digest_tree.py); null: being computed

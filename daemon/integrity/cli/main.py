@@ -69,6 +69,7 @@ SECTIONS = {
     },
     "Act on it": {
         "repair": CommandEntry("repair", "repair", "Repair damaged files from a backup."),
+        "protect": CommandEntry("protect", "protect", "Add parity to files, which heals damage without a backup."),
         "accept": CommandEntry("accept", "accept", "Accept the current content of files as correct."),
         "ack": CommandEntry("findings", "ack", "Stop reminders of findings until they change."),
         "mute": CommandEntry("findings", "mute", "Stop reminders of findings until a date."),

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from integrity.config.units import parse_duration, parse_size
+from integrity.config.units import parse_duration, parse_share, parse_size
 
 # Click hands over what the system did, so undecodable bytes of a name survive (R10).
 # What may not be read is told by whoever tries: that is no mistake in the command.
@@ -54,6 +54,20 @@ class _Percent(click.FloatRange):
         """Parse it; ``nan`` is a number to Python, and neither below nor above any other."""
         percent = super().convert(value, param, ctx)
         return self.fail(f"{value} is not a number.", param, ctx) if math.isnan(percent) else percent
+
+
+class _Share(click.ParamType[float]):
+    """A share such as 5%."""
+
+    name = "SHARE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse it, or say what one looks like."""
+        try:
+            share = value if isinstance(value, float) else parse_share(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return share if share > 0 else self.fail("must be more than nothing", param, ctx)
 
 
 class _AlgorithmWord(click.ParamType[str]):
@@ -125,3 +139,4 @@ PERCENT = _Percent()
 FINDING_NUMBER = _FindingNumber()
 PAST = _Moment(is_future=False)
 FUTURE = _Moment(is_future=True)
+SHARE = _Share()

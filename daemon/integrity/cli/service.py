@@ -98,7 +98,7 @@ def install(
         require_hub()
     reads = _find_what_the_page_reads() if has_page else []
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
-    writes = _find_catalog_folders()
+    writes = _find_written_folders()
     place = units.find_program()
     if scope is Scope.SYSTEM and root_folder is None:
         units.require_reachable(place)
@@ -222,7 +222,7 @@ def show(session: Session, is_user: bool, has_page: bool, has_hub: bool, allow_r
         has_hub=has_hub,
         page_reads=reads,
         repair_in=repair_in,
-        writes=_find_catalog_folders(),
+        writes=_find_written_folders(),
     ):
         text = unit.content.decode()
         session.output.tell(f"# {show_path(unit.path)}\n{text}")
@@ -271,25 +271,25 @@ def _load_config() -> Config:
         return Config()
 
 
-def _find_catalog_folders() -> list[bytes]:
-    """Return the real folders of the catalog and of its backups."""
+def _find_written_folders() -> list[bytes]:
+    """Return the real folders of the catalog, of its backups, and of parity."""
     config = _load_config()
-    backups = config.catalog_backup.folder
-    folders = [os.path.dirname(os.path.realpath(config.catalog)), *([os.path.realpath(backups)] if backups else [])]
-    return list(dict.fromkeys(folders))
+    others = [config.catalog_backup.folder, *(root.parity_folder for root in config.roots)]
+    folders = [os.path.dirname(config.catalog), *(folder for folder in others if folder)]
+    return list(dict.fromkeys(map(os.path.realpath, folders)))
 
 
 def _require_writable(folders: list[bytes]) -> None:
-    """Refuse to start a service that can't write its catalog, and say what lets it."""
+    """Refuse to start a service that can't write where it must, and say what lets it."""
     from integrity.service.systemd import manager, units
 
     folder = manager.find_unwritable(units.find_closed(folders))
     if folder is not None:
         way = f"install -d -o integrity -g integrity -m 750 {shell_path(folder)}"
         raise ConfigError(
-            f"{show_path(folder)}: the catalog or its backups are to lie there, and it is missing, or belongs to"
-            f" another user than the service's, `integrity`; choose a folder of its own, make it: {way}; then run this"
-            " again"
+            f"{show_path(folder)}: the catalog, its backups or parity are to lie there, and it is missing, or belongs"
+            f" to another user than the service's, `integrity`; choose a folder of its own, make it: {way}; then run"
+            " this again"
         )
 
 

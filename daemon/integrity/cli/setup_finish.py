@@ -29,6 +29,7 @@ from integrity.config.sample import write_config
 from integrity.errors import AppError, ConfigError, show_path
 from integrity.files.new_file import find_obstacle, write_new_file
 from integrity.installation import describe_removal
+from integrity.jobs.parity.estimate import estimate_time
 from integrity.paths import path_fields, shell_path
 from integrity.service.systemd import manager, units
 from integrity.service.systemd.installed import Scope
@@ -371,6 +372,9 @@ class _Setup:
             self._tell_cron(result)
         else:
             self._tell_service(result)
+        if not any(root.parity_percent for root in result.config.roots):
+            say()
+            say(wrap(views.describe_parity(result.size_bytes, max(result.record_s, estimate_time(result.size_bytes)))))
         if result.page.choice.is_wanted:
             say()
             finish_page(self._output, self._asker, result.page, is_running=self._is_systems)

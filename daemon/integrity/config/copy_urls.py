@@ -30,6 +30,9 @@ class Scheme(StrEnum):
         return f"{self}://" if self in (Scheme.SSH, Scheme.S3) else f"{self}:"
 
 
+PARITY: Final = "parity"
+"""What the parity of files is called where copies are named: ``--from parity``."""
+
 SCHEME_PREFIXES: Final = tuple(scheme.prefix for scheme in Scheme)
 
 

@@ -17,7 +17,7 @@ from integrity.config.copy_urls import hide_secrets
 from integrity.config.parsers import Parsed
 from integrity.config.places import default_catalog_path
 from integrity.config.table import SettingsTable, table
-from integrity.config.units import spell_duration, spell_size
+from integrity.config.units import spell_duration, spell_share, spell_size
 from integrity.model import Policy
 
 
@@ -132,6 +132,15 @@ class RootSettings(SettingsTable):
         metadata=about(
             "test new and changed files by the checksums inside them (zip, PNG, FLAC, PDF, ...) after scrubs"
         ),
+    )
+    parity_percent: Annotated[float, Parsed(parsers.parse_percentage, spell_share)] = field(
+        default=0.0,
+        metadata=about(
+            'service only: add this much parity, such as "5%", that heals files without a backup', key="parity"
+        ),
+    )
+    parity_folder: Place = field(
+        default=b"", metadata=about("folder for the parity, best on another disk; needs the extra [parity], or par2")
     )
     mass_change: MassChange = field(
         default=MassChange(),

@@ -236,6 +236,9 @@ def _find_conflicts(config: Config) -> list[ConfigProblem]:
             elif _is_below(root.path, other.path):
                 message = f"{show_path(root.path)} lies inside the [[root]] {show_path(other.path)}: leave one out"
                 complaints.append(ConfigProblem(at, message))
+        if root.parity_percent and not root.parity_folder:
+            message = "needs parity_folder: a folder for the parity, best on another disk"
+            complaints.append(ConfigProblem(("root", number, "parity"), message))
     names: set[str] = set()
     for number, copy in enumerate(config.copies):
         inner = next((root.path for root in config.roots if _is_below(root.path, copy.of)), None)

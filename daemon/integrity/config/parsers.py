@@ -15,10 +15,10 @@ import os
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
-from integrity.config.units import parse_duration, parse_size, spell_duration
+from integrity.config.units import parse_duration, parse_share, parse_size, spell_duration
 
 _PATIENCE_S = 3.0
 _MOST_LINKS = 40
@@ -84,7 +84,7 @@ class Parsed(NamedTuple):
     """A field's parser, and the function that writes its value as TOML if that is not the value itself."""
 
     parse: Callable[[object], object]
-    spell: Callable[[int], str] | None = None
+    spell: Callable[[Any], str] | None = None
 
 
 def show(value: object) -> str:
@@ -132,6 +132,11 @@ def parse_block_size(value: object) -> int:
     if not SMALLEST_BLOCK_BYTES <= size <= LARGEST_BLOCK_BYTES or size & (size - 1):
         refuse("a power of two from 64KiB to 64MiB", value)
     return size
+
+
+def parse_percentage(value: object) -> float:
+    """Return a percentage from text such as "5%"."""
+    return parse_share(value) if isinstance(value, str) else refuse('a share such as "5%"', value)
 
 
 def duration(lowest_s: int) -> Callable[[object], int]:

@@ -197,7 +197,7 @@ def _spell_field(kind: type, each: Field[Any], value: object, *, hides: bool = T
     marker = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Parsed)), None)
     if marker is None:
         return _spell_inline(value) if each.name == "mass_change" else None
-    if marker.spell is not None and isinstance(value, int):
+    if marker.spell is not None and isinstance(value, int | float):
         spelled = marker.spell(value)
         return spelled if spelled.isdecimal() else f'"{spelled}"'
     if hides and each.metadata["hide"] is not None:

@@ -12,6 +12,7 @@ import re
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGTP])(?:iB)?|B)?", re.IGNORECASE)
 _DECIMAL_SIZE = re.compile(r"\d+(?:\.\d+)?\s*[KMGTP]B", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _SIZE_UNITS = "KMGTP"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -44,6 +45,24 @@ def parse_duration(text: str) -> int:
     if match is None:
         raise ValueError(f'must be a duration with a unit such as "90s", "30m", "5h", "10d" or "2w", not "{text}"')
     return round(float(match[1]) * _SECONDS[match[2]])
+
+
+def parse_share(text: str) -> float:
+    """
+    Parse "5%" or "0.5 %" into a percentage.
+
+    Raises:
+        ValueError: not a share of up to 100 %.
+    """
+    match = _SHARE.fullmatch(text.strip())
+    if match is None or float(match[1]) > 100:
+        raise ValueError(f'must be a share of at most 100 % such as "5%", not "{text}"')
+    return float(match[1])
+
+
+def spell_share(percent: float) -> str:
+    """Return a percentage exactly."""
+    return f"{percent:g}%"
 
 
 def spell_size(size_bytes: int) -> str:

@@ -129,6 +129,11 @@ class Running:
         with suppress(PermissionError):  # the user has too many pipes
             fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
+    @property
+    def pid(self) -> int:
+        """Return the number of its process, which leads a group of its own."""
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

@@ -247,11 +247,19 @@ def make_excludes(settings: RootSettings, root: bytes, catalog_path: bytes, abse
         root: its absolute path.
         catalog_path: path of the catalog's file.
         absent: folders, relative to the root, whose file system is absent or replaced.
+
+    The folder of its parity, which may lie in it, is excluded as well.
     """
-    own, places = _find_catalog_names(root, catalog_path), tuple(absent)
+    own, places = _find_catalog_names(root, catalog_path), [*absent, *_find_parity_folder(root, settings)]
     if own is None and not places:
         return Excludes(settings.exclude, builtin=settings.builtin_excludes)
     return InternalExcludes(settings.exclude, builtin=settings.builtin_excludes, own=own, absent=places)
+
+
+def _find_parity_folder(root: bytes, settings: RootSettings) -> list[bytes]:
+    """Return the folder of parity relative to a root that it lies in."""
+    top, folder = root.rstrip(b"/") + b"/", settings.parity_folder
+    return [folder[len(top) :].rstrip(b"/")] if folder.startswith(top) else []
 
 
 def _find_catalog_names(root: bytes, catalog_path: bytes) -> tuple[bytes, re.Pattern[bytes]] | None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.alerts.wording import utc_time
 from integrity.catalog import findings
 from integrity.catalog.copies import find_copies, find_good_copy
-from integrity.config.copy_urls import keeps_versions
+from integrity.catalog.parity import find_covers
+from integrity.config.copy_urls import PARITY, keeps_versions
 from integrity.copies.filenames import is_below
 from integrity.errors import printable
 from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 REPAIR = "integrity repair"
 """How the command of advice begins that names a good copy."""
 
+FROM_PARITY = f"--from {PARITY}"
+"""How it ends if parity is all that is known: whether that is enough shows when it is asked."""
 
+
+_HEAL = "heal it without a backup: its parity has what was lost"
 _LOOK = "look which of your backups have it as it was recorded"
 _NO_VERSION = "none of the versions of your backups has it as it was recorded; see what they have"
 
@@ -60,10 +65,13 @@ def advise_repair(
     words, command = find_step(ArbitrationOutcome.REPAIRABLE, find_stand(Judgement(verdict)))
     assert command is not None
     name = find_good_copy(connection, file_id, unless)
+    has_parity = bool(find_covers(connection, file_id))
     if name is None:
         about = findings.find_open_of_files(connection, [file_id]).get(file_id, ())
         seen = next((one.versions for one in about if one.versions is not None), None)
         good = [one for one in seen or () if one.content == CopyVote.SAME]
+        if has_parity and not good:
+            return Advice(_HEAL, f"{REPAIR} {shell_path(absolute(root, path))} {FROM_PARITY}")
         covering = (one for one in find_copies(connection, root_id) if is_below(path, one.prefix))
         if seen is None and not any(keeps_versions(one.url) for one in covering):
             return None
@@ -75,6 +83,8 @@ def advise_repair(
         has, of = (sum(1 for one in some if one.copy == name) for some in (good, seen or ()))
         where = f"{has:,} of its last {of:,} versions, the newest of {taken}" if of > 1 else f"its version of {taken}"
         words += f"; {printable(name)} has it as recorded in {where}"
+    if has_parity:
+        words += f"; its parity may heal it without a backup, too: {FROM_PARITY}"
     places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(name)}
     return Advice(words, command.format(**places))
 

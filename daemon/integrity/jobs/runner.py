@@ -45,6 +45,7 @@ from integrity.verdict import VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from integrity.jobs.parity.protect import ProtectOptions, ProtectReport
     from integrity.jobs.repair.kept import KeptReport
     from integrity.jobs.repair.run import OnDone, OnPlan, RepairOptions, RepairSummary
     from integrity.jobs.repair.targets import Wanted
@@ -217,6 +218,22 @@ def repair(
             summary.is_suspended |= not (was_run or context.stop.is_set())
     summary.is_interrupted = context.stop.is_set()
     return summary
+
+
+def protect(context: Context, paths: Sequence[bytes], options: ProtectOptions, report: ProtectReport) -> Summary:
+    """
+    Make and renew the parity of roots or parts of them; ``report`` gets what was made.
+
+    Raises:
+        ConfigError: par2 is not installed, or there is no folder for the sets.
+        CatalogLocked: another job works on the root.
+    """
+    from integrity.jobs.parity.protect import Protector
+
+    def work(run: RootRun) -> None:
+        Protector(run, options.complete(run.settings, run.root.path), report).run()
+
+    return _run_all(context, paths, Job.PROTECT, context.pace, work)
 
 
 def remove_kept(context: Context, found: Sequence[KeptReport]) -> list[KeptReport]:

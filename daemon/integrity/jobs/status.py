@@ -15,6 +15,7 @@ from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.disk_reports import find_reports
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.own_checks import OwnCheckCounts, count_own_checks
+from integrity.catalog.parity import Protection, find_protection
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.catalog.sqlite_errors import find_full_folder
@@ -55,6 +56,8 @@ class RootStatus(NamedTuple):
         devices: what its disks and arrays last reported.
         told_twice: how many more findings of damage there are than damaged files.
         own_checks: what the checks that formats carry said; None: they are not asked.
+        protection: how much of it its parity protects; None: it has none.
+        last_protect: the latest run that made parity, finished or not; None if there was none.
     """
 
     root: RootRecord
@@ -71,6 +74,8 @@ class RootStatus(NamedTuple):
     devices: tuple[DeviceReport, ...] = ()
     told_twice: int = 0
     own_checks: OwnCheckCounts | None = None
+    protection: Protection | None = None
+    last_protect: RunRecord | None = None
 
     @property
     def damaged_files(self) -> int:
@@ -251,6 +256,8 @@ def _find_root_status(
         devices=tuple(find_reports(connection, root)),
         told_twice=findings.count_told_twice(connection, root.id),
         own_checks=count_own_checks(connection, root.id) if settings.inspect else None,
+        protection=find_protection(connection, root.id),
+        last_protect=_last(runs, Job.PROTECT),
     )
 
 

@@ -43,6 +43,7 @@ class Urgency(IntEnum):
     SCAN = 2  # by schedule, or because the watcher missed events
     SCRUB = 3  # in its window
     COMPARE = 4  # with a copy, by schedule: nothing waits for it
+    PROTECT = 5  # in the window, when the scrub is done
 
 
 @dataclass(slots=True, eq=False)

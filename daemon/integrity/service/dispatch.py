@@ -23,6 +23,7 @@ from integrity.errors import AppError
 from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
+from integrity.jobs.parity.protect import RESTED_S, ProtectOptions, ProtectReport
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, Job, Outcome, RunCounts
 from integrity.service.control.requests import (
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.2
 _WORST_FIRST = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.FINDINGS, Outcome.INCOMPLETE, Outcome.CLEAN)
+_STEADY_S = 4 * 3600.0
+"""For so long only user requests interrupt the making of parity: an unfinished set is lost."""
 
 
 class DeviceHold:
@@ -374,6 +377,29 @@ class Dispatcher:
 
         work = Work(Job.COMPARE, copy.root.path, Urgency.COMPARE, reason, run, self._then(then), copy=copy.name)
         self._give(copy.root.lane, work)
+
+    def protect(
+        self, root: MonitoredRoot, reason: str, may_begin: Callable[[], bool], ended: Callable[[bool], None]
+    ) -> None:
+        """
+        Queue the making of parity. It pauses at the end of the window; user requests interrupt it.
+
+        Args:
+            reason: for people.
+            may_begin: called when its turn comes.
+            ended: called with whether it only paused and should continue.
+        """
+
+        def run(context: Context, _: Work) -> Summary:
+            if not may_begin():
+                return nothing_done(Job.PROTECT, context.now())
+            return runner.protect(context, (root.path,), ProtectOptions(rested_s=RESTED_S), ProtectReport())
+
+        def then(_: Summary | AppError) -> None:
+            ended(work.rest.is_set() and not work.stop.is_set())
+
+        work = Work(Job.PROTECT, root.path, Urgency.PROTECT, reason, run, self._then(then), steady_s=_STEADY_S)
+        self._give(root.lane, work)
 
     @contextmanager
     def _hold_disks_of(self, copy: MonitoredCopy, work: Work) -> Iterator[bool]:

@@ -16,6 +16,7 @@ from integrity.model import Job, RootState
 from integrity.paths import path_fields
 from integrity.verdict import CopyVote
 from integrity.views.objects import JsonObject, iso_time
+from integrity.views.parity import describe_protection, protection_object
 from integrity.views.service import ServiceView, describe_watch
 from integrity.views.text import count, describe_kinds, local_time
 
@@ -105,6 +106,9 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
     yield from describe_promise(one, styler)
     if one.own_checks is not None:
         yield f"  own checks {describe_own_checks(one.own_checks)}"
+    said = describe_protection(one)
+    if said:
+        yield f"  parity     {said}"
     for line in _list_notes(one):
         yield f"  note       {line}"
     if one.last_scan is not None and 0 < one.last_scan.counts.skipped < one.last_scan.counts.known:
@@ -274,6 +278,7 @@ def root_object(one: RootStatus) -> JsonObject:
         "last_scrub": run_object(one.last_scrub),
         "exclude": list(one.settings.exclude),
         "builtin_excludes": one.settings.builtin_excludes,
+        "parity": protection_object(one),
         "devices": _device_objects(one) if one.devices else [],
     }
 

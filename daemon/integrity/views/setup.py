@@ -188,6 +188,13 @@ def describe_next(steps: NextSteps) -> Iterator[str]:
         yield f"  {local_time(steps.alive_at)}  a mail that all is well; before that only if something is wrong"
 
 
+def describe_parity(size_bytes: int, duration_s: float) -> str:
+    """Say what it takes to heal damage without a backup."""
+    takes = f"5 % of it takes {format_size(size_bytes / 20)} and {_describe_time(duration_s)} or more to make"
+    plan = program.command("protect FOLDER --folder DIR --plan")
+    return f"Parity heals damage without a backup. {takes}; more exactly, before anything is written: {plan}"
+
+
 def make_cron_times(windows: str) -> Iterator[tuple[str, str]]:
     """Yield the times of crontab(5) at which windows open, each with the option that ends the work when they close."""
     times = read_windows(windows)

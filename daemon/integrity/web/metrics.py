@@ -139,6 +139,24 @@ def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
         for kind, number in sorted(one.open_kinds.items()):
             findings.add_metric([path, kind.value], number)
     yield from (files, size, verified, oldest, kept, overdue, active, damaged, findings)
+    yield from _collect_parity(roots)
+
+
+def _collect_parity(roots: Iterable[RootStatus]) -> Iterator[Metric]:
+    protected = gauge("parity_protected_bytes", "Bytes of files that parity protects.", "root")
+    size = gauge("parity_bytes", "Size of the parity.", "root")
+    least = gauge("parity_least_percent", "How much of its data the weakest parity set can heal.", "root")
+    oldest = gauge("parity_oldest_timestamp_seconds", "When the oldest parity set was made.", "root")
+    damaged = gauge("parity_damaged_sets", "Parity sets that are damaged themselves.", "root")
+    for one in roots:
+        if one.protection is not None:
+            labels = [show_path(one.root.path)]
+            protected.add_metric(labels, one.protection.bytes)
+            size.add_metric(labels, one.protection.parity_bytes)
+            least.add_metric(labels, one.protection.least_percent)
+            oldest.add_metric(labels, one.protection.oldest_at)
+            damaged.add_metric(labels, one.protection.damaged_sets)
+    yield from (protected, size, least, oldest, damaged)
 
 
 def _collect_devices(status: Status) -> Iterator[Metric]:

@@ -13,12 +13,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from integrity.config.copy_urls import keeps_versions
+from integrity.copies.parity.copy import Mender, ParityCopy
 from integrity.copies.spans import find_spans
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.open_beneath import stat_beneath
 from integrity.hashing.digests import want_to_record
 from integrity.jobs.compare.read_back import read_from_copy
 from integrity.jobs.compare.source import CopySource, find_record, place_in_copy, require_disk
+from integrity.jobs.parity.source import ParitySource
 from integrity.jobs.targets import is_inside
 
 if TYPE_CHECKING:
@@ -57,13 +59,18 @@ class GoodCopy:
         self._copy: Copy | None = None
         self._newest: CopyVersion | None = None
 
+    @property
+    def is_parity(self) -> bool:
+        """Return whether it is the parity of the files, not another file."""
+        return isinstance(self.source, ParitySource)
+
     def covers(self, path: bytes) -> bool:
         """Return whether the copy should contain a file of this absolute path."""
         return is_inside(path, self.source.base.rstrip(b"/"))
 
-    def open(self, path: bytes) -> CopyFile:
+    def open(self, path: bytes, mender: Mender) -> CopyFile:
         """
-        Open the copy of a file with this absolute path.
+        Open the copy of a file with this absolute path; parity gets what other copies have of it.
 
         Raises:
             ReadError: the copy of the file can't be opened; ReadInterrupted if the run was stopped.
@@ -72,7 +79,8 @@ class GoodCopy:
         copy = self._enter()
         if not copy.has_bytes:
             raise Vanished("it has checksums only, no data")
-        return copy.open(place_in_copy(self.source, path))
+        place = place_in_copy(self.source, path)
+        return copy.heal(place, mender) if isinstance(copy, ParityCopy) else copy.open(place)
 
     def find_others(self, path: bytes, other_names: Iterable[bytes]) -> Iterator[OtherFile]:
         """
@@ -220,7 +228,10 @@ class BlockSource:
 
     def fetch(self, index: int, expected: Expected) -> tuple[str, bytes] | None:
         """Return one verified block and the name of its copy; None if no copy has it good."""
-        for copy in self._copies:
+        return self._fetch(self._copies, index, expected)
+
+    def _fetch(self, copies: Sequence[GoodCopy], index: int, expected: Expected) -> tuple[str, bytes] | None:
+        for copy in copies:
             data = self._read(copy, index, expected)
             if data is not None and expected.matches(index, data):
                 return copy.name, data
@@ -240,6 +251,11 @@ class BlockSource:
         files = self._files | self._kept
         stats = (files[name].stat for name in names if name in files)
         return [stat for stat in stats if stat is not None]
+
+    def find_own_stat(self) -> os.stat_result | None:
+        """Return the stat that the file itself had, if parity supplied blocks; None if it did not."""
+        stats = (self._files[one.name].stat for one in self._copies if one.is_parity and one.name in self._files)
+        return next(stats, None)
 
     def find_mode(self, name: str, path: bytes) -> int | None:
         """Return the permission bits of an absolute path in the named copy; None if unknown."""
@@ -262,7 +278,7 @@ class BlockSource:
         if copy.trouble is not None:
             self.troubles[copy.name] = copy.trouble
             return None
-        file = self._open(copy)
+        file = self._open(copy, expected)
         if file is None:
             return None
         return self._read_block(copy, file, index, expected)
@@ -304,12 +320,22 @@ class BlockSource:
             self._kept[copy.name] = file
             yield self._read_block(copy, file, index, expected)
 
-    def _open(self, copy: GoodCopy) -> CopyFile | None:
+    def _make_mender(self, asking: GoodCopy, expected: Expected) -> Mender:
+        """Return what replaces damaged blocks of the file by those of other copies."""
+        others = [copy for copy in self._copies if copy is not asking]
+
+        def mend(index: int, data: bytes) -> bytes:
+            fetched = None if expected.matches(index, data) else self._fetch(others, index, expected)
+            return data if fetched is None else fetched[1]
+
+        return Mender(expected.block_size_bytes, mend)
+
+    def _open(self, copy: GoodCopy, expected: Expected) -> CopyFile | None:
         file = self._files.get(copy.name)
         if file is not None or copy.name in self._closed:
             return file
         try:
-            file = self._files[copy.name] = copy.open(self._path)
+            file = self._files[copy.name] = copy.open(self._path, self._make_mender(copy, expected))
         except ReadInterrupted:
             raise
         except (ReadError, CopyUnreachable) as error:

@@ -375,9 +375,10 @@ class RepairPlanner:
             return replace(draft, reason=f"{_TAKEN}: {failure.strerror}")
         plan = self._fetch_blocks(draft, expected, source)
         folders = tuple(NewFolder(folder, self._find_mode(plan, source, folder)) for folder in gone)
-        model = find_model(source.find_stats(one.copy for one in plan.supplies))
+        own = source.find_own_stat()
+        model = own or find_model(source.find_stats(one.copy for one in plan.supplies))
         mode = None if model is None else model.st_mode & 0o777
-        return replace(plan, mode=mode, owner=find_owner(model), folders=folders)
+        return replace(plan, mode=mode, owner=find_owner(model, is_own=own is not None), folders=folders)
 
     def _find_mode(self, plan: FilePlan, source: BlockSource, path: bytes) -> int | None:
         """Return the permission bits of a folder in the copies that supply blocks."""

@@ -37,9 +37,9 @@ def find_model(copies: Sequence[os.stat_result]) -> os.stat_result | None:
     return next(filter(_is_closed, copies), next(iter(copies), None))
 
 
-def find_owner(model: os.stat_result | None) -> tuple[int, int] | None:
-    """Return owner and group for a lost file; None for those of its folder (I1)."""
-    if model is None or os.geteuid() != 0 or not _is_closed(model):
+def find_owner(model: os.stat_result | None, *, is_own: bool) -> tuple[int, int] | None:
+    """Return owner and group for a lost file, by a copy or its own former stat; None for those of its folder (I1)."""
+    if model is None or os.geteuid() != 0 or not (is_own or _is_closed(model)):
         return None
     return model.st_uid, model.st_gid
 

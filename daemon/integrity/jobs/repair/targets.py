@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.catalog import files
 from integrity.catalog.repair_journal import JournalPlace
-from integrity.catalog.roots import find_roots
+from integrity.catalog.roots import RootRecord, find_roots
+from integrity.config.copy_urls import PARITY
 from integrity.errors import ConfigError, show_path
 from integrity.files.excludes import KEPT_ID_DIGITS
 from integrity.files.mounts import mount_of
 from integrity.files.open_beneath import open_beneath, stat_beneath
 from integrity.files.stamps import fold_inode
 from integrity.jobs.compare.source import CopySource, find_known_sources, find_source
+from integrity.jobs.parity.source import find_parity
 from integrity.jobs.repair.inspect import Expected, load_expected
 from integrity.jobs.targets import Target, find_target, is_inside
 from integrity.paths import absolute, shell_path
@@ -146,11 +148,25 @@ def find_wanted(
             target, is_folder = _find_target(connection, path)
         real = absolute(target.root.path, target.prefix)
         if names:
-            sources = [find_source(catalog, config, name, (real,), endpoint) for name in names]
+            sources = [_find_named(catalog, config, name, target.root, real, endpoint) for name in names]
         else:
-            sources = _find_known(catalog, config, real, is_folder=is_folder)
+            sources = [*_find_known(catalog, config, real, is_folder=is_folder), *find_parity(catalog, target.root)]
         found.append(Wanted(target, tuple(dict.fromkeys(sources)), is_folder))
     return found
+
+
+def _find_named(
+    catalog: Catalog, config: Config, name: str, root: RootRecord, real: bytes, endpoint: str | None
+) -> CopySource:
+    """Return the copy that a name means: parity, unless a copy of the configuration is called so."""
+    if name != PARITY or any(copy.name == name for copy in config.copies):
+        return find_source(catalog, config, name, (real,), endpoint)
+    found = find_parity(catalog, root)
+    if not found:
+        raise ConfigError(
+            f"{show_path(root.path)}: has no parity; to make some: {program.command('protect', root.path)}"
+        )
+    return found[0]
 
 
 def _find_target(connection: Connection, path: bytes) -> tuple[Target, bool]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings
 from integrity.errors import ConfigError, ReadInterrupted
-from integrity.jobs.repair_advice import REPAIR, advise_repair
+from integrity.jobs.repair_advice import FROM_PARITY, REPAIR, advise_repair
 from integrity.jobs.targets import find_target
 from integrity.jobs.versions.of_file import find_histories
 from integrity.model import SeenVersion
@@ -55,7 +55,9 @@ def look_for_versions(
         The findings that have another advice now.
     """
     with catalog.read() as connection:
-        unlooked = findings.find_unlooked(connection, VERDICTS, root_id, unless=REPAIR, most=_MOST_FILES + 1)
+        unlooked = findings.find_unlooked(
+            connection, VERDICTS, root_id, unless=REPAIR, but=FROM_PARITY, most=_MOST_FILES + 1
+        )
     done: list[Finding] = []
     troubles: dict[str, None] = {}
     for one in unlooked if len(unlooked) <= _MOST_FILES else ():

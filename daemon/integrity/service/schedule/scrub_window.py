@@ -56,6 +56,7 @@ class ScrubWindow:
         self._shares: dict[bytes, _Share] = {}
         self._needed: dict[str, dict[bytes, float]] = {}
         self._put_off: dict[bytes, bool] = {}  # by root: whether its scrub may wake its disks
+        self._protected: set[bytes] = set()
         self.has_begun = False
         self.is_over = False
 
@@ -104,6 +105,18 @@ class ScrubWindow:
             for root in ready:
                 del self._put_off[root.path]
         return ready
+
+    def begin_protecting(self, root: MonitoredRoot) -> bool:
+        """Return whether parity of a root is to be made now, which is not asked for again in this window."""
+        with self._lock:
+            is_first = root.path not in self._protected
+            self._protected.add(root.path)
+            return is_first
+
+    def stop_protecting(self, root: MonitoredRoot) -> None:
+        """Record that the making of parity was interrupted."""
+        with self._lock:
+            self._protected.discard(root.path)
 
     def mark_new(self, root: MonitoredRoot) -> None:
         """Record that a root has new or touched files to verify in this window."""

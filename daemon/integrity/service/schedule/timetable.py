@@ -22,6 +22,7 @@ from integrity.jobs.context import Context
 from integrity.jobs.scrub.promise import check as check_scrub_promise
 from integrity.model import Job
 from integrity.service.device_queue import LogReport
+from integrity.service.inventory import may_read
 from integrity.service.schedule.clock import TriggerTimes, Windows, local_zone, parse_windows
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
 from integrity.service.schedule.due import Openings, Recurrence
@@ -267,6 +268,7 @@ class Timetable(RoundThread):
             self._window.is_over = True
             self._window = None
         self._dispatcher.rest(Job.SCRUB)
+        self._dispatcher.rest(Job.PROTECT)
 
     def _scrub(self, window: ScrubWindow, root: MonitoredRoot) -> None:
         if self._is_over:
@@ -277,6 +279,7 @@ class Timetable(RoundThread):
                 self._scrub(window, root)
             else:
                 self.check_promise()
+                self._protect(window, root)
 
         def plan(context: Context) -> ScrubOptions | None:
             options = window.plan(context, root)
@@ -286,6 +289,21 @@ class Timetable(RoundThread):
             return options
 
         self._dispatcher.scrub(root, "a window is open", plan, ended)
+
+    def _protect(self, window: ScrubWindow, root: MonitoredRoot) -> None:
+        """Make the parity of a root whose scrub is done, once in a window."""
+        if self._is_over or not root.settings.parity_percent or not window.begin_protecting(root):
+            return
+
+        def may_begin() -> bool:
+            return not window.is_over and may_read(root.disks, self._service.config().pace, must=False)
+
+        def ended(is_paused: bool) -> None:
+            if is_paused and not window.is_over:
+                window.stop_protecting(root)
+                self._protect(window, root)
+
+        self._dispatcher.protect(root, "a window is open", may_begin, ended)
 
     def _record_start(self, name: str) -> None:
         now = int(self._service.clock())

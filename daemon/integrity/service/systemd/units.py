@@ -186,7 +186,7 @@ def make_units(
         has_hub: also those of the hub, likewise.
         page_reads: absolute paths of folders and files that the page reads; with a drop-in if its unit hides one.
         repair_in: absolute paths of folders in which the system's service may repair files; with a drop-in of its unit.
-        writes: absolute paths of folders of the catalog; with a drop-in if the system's service could not write there.
+        writes: absolute paths of folders that it writes to; with a drop-in if its unit forbids that.
 
     Raises:
         ConfigError: systemd can't start a program, or open a folder, with such a path.
@@ -217,7 +217,7 @@ def make_units(
     closed = find_closed(writes) if scope is Scope.SYSTEM else []
     lines = {
         _REPAIR: _list_writable(repair_in, _say_how_to_repair()),
-        _CATALOG: _list_writable(closed, "so the service could not write its catalog there; choose another"),
+        _CATALOG: _list_writable(closed, "so the service could not write there; choose another"),
         _PLACES: _list_readable(page_reads),
     }
     places = {_PLACES: b"/etc/systemd/system/integrity-web.service.d/places.conf"} if lines[_PLACES] else {}

@@ -11,6 +11,7 @@ from integrity.catalog.coverage import Age
 from integrity.config import format_duration, format_size
 from integrity.model import Policy
 from integrity.views.disks import describe_devices
+from integrity.views.parity import describe_protection
 from integrity.views.reports import describe_hub
 from integrity.views.roots import describe_root_run, forecast
 from integrity.views.sentence import sum_up_status
@@ -44,6 +45,7 @@ class RootCard(NamedTuple):
     status: RootStatus
     bar: list[BarPart]
     forecast: str
+    parity: str
     last_scan: str
     last_scrub: str
     copies: tuple[CopyStatus, ...]
@@ -83,6 +85,7 @@ def make_card(one: RootStatus, status: Status) -> RootCard:
         one,
         make_age_bar(one),
         forecast(one, PLAIN),
+        describe_protection(one),
         describe_root_run(one.last_scan),
         describe_root_run(one.last_scrub),
         tuple(copy for copy in status.copies if copy.root.id == one.root.id),

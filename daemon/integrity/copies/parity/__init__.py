@@ -1,0 +1,1 @@
+"""Recovery data in the format PAR2, with which damaged files are healed without a backup."""

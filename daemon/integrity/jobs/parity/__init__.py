@@ -1,0 +1,1 @@
+"""Make parity sets of recorded files, renew them, and read them back."""
