@@ -4,9 +4,10 @@ The words of the domain, each with one meaning.
 Records are frozen and hold no behaviour beyond what follows from their own fields. Paths are bytes, relative to their
 root, without leading or trailing slash (R10). Times from stat are integer nanoseconds; times of our own are integer
 seconds UTC (``*_at``). Digests are raw bytes.
-"""
 
-from __future__ import annotations
+Annotations are evaluated here, and where a short command loads named tuples: of each field whose annotation is text,
+Python up to 3.13 compiles it, which takes as long as all else that makes the class.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -290,13 +291,13 @@ class Readings(NamedTuple):
         """Say of each file whether its witness is racy."""
         return self.witnesses[4]
 
-    def select(self, indexes: Sequence[int]) -> Readings:
+    def select(self, indexes: Sequence[int]) -> "Readings":
         """Make columns of some of the files."""
         witnesses = tuple([column[index] for index in indexes] for column in self.witnesses)
         return Readings(witnesses, tuple([column[index] for index in indexes] for column in self.digests), self.how)
 
     @classmethod
-    def join(cls, some: Sequence[Readings]) -> Readings:
+    def join(cls, some: "Sequence[Readings]") -> "Readings":
         """Put readings that were read in the same way behind each other."""
         witnesses = (chain.from_iterable(columns) for columns in zip(*(one.witnesses for one in some), strict=True))
         digests = (chain.from_iterable(columns) for columns in zip(*(one.digests for one in some), strict=True))
@@ -428,7 +429,7 @@ class RunCounts:
         """Count ``count`` names under ``tally``; negative to take a former tally back."""
         setattr(self, tally.value, getattr(self, tally.value) + count)
 
-    def __iadd__(self, other: RunCounts) -> Self:
+    def __iadd__(self, other: "RunCounts") -> Self:
         """Add what another run covered, number by number."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))

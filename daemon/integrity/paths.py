@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import re
 import shlex
-import string
 
 _NEWLINE = "${IFS#??}"
 
@@ -66,4 +65,4 @@ def _escape(byte: int) -> str:
     return chr(byte) if byte in _PLAIN else f"\\{byte:03o}"
 
 
-_PLAIN = frozenset(b"/._,:=+@ " + string.ascii_letters.encode() + string.digits.encode())
+_PLAIN = frozenset(b"/._,:=+@ ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")

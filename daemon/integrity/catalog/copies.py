@@ -9,8 +9,6 @@ Also reports how long files have waited for a comparison. The wait starts when t
 the copy was first known if that was later. Every comparison restarts it, whatever its result: bad results are findings.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -85,7 +83,7 @@ class CopyState(NamedTuple):
 
     file_id: FileId
     version: int  # of the baseline that it was compared with
-    vote: CopyVote
+    vote: "CopyVote"
     compared_at: int
     read_at: int | None  # when its bytes were last read, unless a comparison without reading contradicted that since
     stated: bytes | None = None  # digest of the checksums that the copy stated, if reading the file proved them right
@@ -267,7 +265,7 @@ def _find_at(c: Connection, copy_id: CopyId, place: bytes) -> CopyFound | None:
     return found._replace(version=None, digest=digest, size_bytes=size_bytes, had_recorded_at=found.found_at)
 
 
-def find_places(c: Connection, copy_id: CopyId, records: Iterable[FileRecord]) -> dict[FileId, list[bytes]]:
+def find_places(c: Connection, copy_id: CopyId, records: "Iterable[FileRecord]") -> dict[FileId, list[bytes]]:
     """
     Return the paths in the root under whose names, besides its own, a copy was found to have the content of each file.
 
@@ -322,7 +320,7 @@ def find_good_copy(c: Connection, file_id: FileId, unless: CopyId | None = None)
     return c.value(query, file_id, unless)
 
 
-def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
+def find_votes(c: Connection, copy_id: CopyId) -> "set[CopyVote]":
     """Return the distinct votes of a copy about present versions of files."""
     from integrity.verdict import CopyVote
 

@@ -7,8 +7,6 @@ can diverge. Findings that report the same problem of one inode share the id of 
 finding is an incident by itself. Users are notified of incidents.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence

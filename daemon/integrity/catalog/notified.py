@@ -6,8 +6,6 @@ which incidents need a notification; ``alerts`` decides when and how to send it.
 ``told`` until the notification of its end is recorded, too. Acknowledged and muted incidents are skipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import NamedTuple
 

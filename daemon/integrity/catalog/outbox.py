@@ -8,8 +8,6 @@ I2  A delivery is due until the channel accepted it: after any failure or crash 
 I3  A message that no channel accepted survives the removal of its channels: it moves to those configured now.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum

@@ -12,8 +12,6 @@ I3  ``confirmed`` and ``chain`` change in the transaction that deletes the confi
 I4  A new stream repeats all unresolved findings, and the runs and actions that were never confirmed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Roots: the watched folders, and what is mounted inside them.
 A mount inside a root that crosses mounts is recognized by its identity, like a root (R5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 

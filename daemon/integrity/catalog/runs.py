@@ -12,8 +12,6 @@ I2  A clean shutdown sets the mark on the boot and its mounts. The mark is remov
     or when another system mounted the file system before it was seen again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import astuple, fields
 from itertools import pairwise

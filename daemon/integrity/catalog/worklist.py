@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from integrity.catalog.coverage import IS_SUSPECT, has_prioritized
 from integrity.catalog.db import Connection
 from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
 from integrity.catalog.rows import (
@@ -29,7 +30,6 @@ from integrity.catalog.rows import (
 from integrity.kinds import STOPPED_READING
 from integrity.model import RootId
 
-_WAVE_FILES, _WAVE_PERCENT = 20, 5
 _ANY_SIZE = (1 << 63) - 1
 
 
@@ -99,23 +99,6 @@ _INTERLEAVED = f"""
         PARTITION BY is_unreadable, is_left_alone, is_due, is_suspect ORDER BY {_BY_DISK}
     ) - size_bytes, is_suspect DESC,"""
 """Running total of bytes within each kind: sorting by it interleaves suspects with others, suspects first."""
-
-
-IS_SUSPECT = "(file.is_suspect AND NOT file.is_frozen)"
-
-
-def has_prioritized(c: Connection, root_id: RootId) -> bool:
-    """Return whether a root has suspects that are read early."""
-    sql = f"""
-        SELECT coalesce(sum({IS_SUSPECT}), 0), count(*)
-        FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ?"""
-    [(suspects, files)] = c.rows(sql, root_id)
-    return are_read_early(suspects, files)
-
-
-def are_read_early(suspects: int, files: int) -> bool:
-    """Return whether suspects exist and are few enough to get priority."""
-    return 0 < suspects <= max(_WAVE_FILES, files * _WAVE_PERCENT / 100)
 
 
 def _find_left_alone_at(c: Connection, root_id: RootId) -> int | None:

@@ -1,7 +1,5 @@
 """Collect from the catalog how well the roots are covered and which findings are open. Read-only."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +66,7 @@ class RootStatus(NamedTuple):
     overdue_read_s: float | None
     plan: Plan | None = None
     windows: str = ""
-    devices: tuple[DeviceReport, ...] = ()
+    devices: "tuple[DeviceReport, ...]" = ()
     told_twice: int = 0
     own_checks: OwnCheckCounts | None = None
 
@@ -164,7 +162,7 @@ class Status(NamedTuple):
 
 
 def find_status(
-    catalog: Catalog,
+    catalog: "Catalog",
     config: Config,
     paths: Sequence[bytes],
     *,
@@ -217,7 +215,7 @@ def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:
 
 
 def _find_root_status(
-    connection: Connection,
+    connection: "Connection",
     catalog_path: bytes,
     config: Config,
     root: RootRecord,
@@ -254,7 +252,7 @@ def _find_root_status(
     )
 
 
-def _uses_windows(connection: Connection, root: RootRecord) -> bool:
+def _uses_windows(connection: "Connection", root: RootRecord) -> bool:
     """Return whether a service has scrubbed the root by its schedule."""
     return any(last_started(connection, Job.SCRUB.value, root_id) for root_id in (root.id, None))
 

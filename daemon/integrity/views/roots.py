@@ -216,7 +216,7 @@ def _list_notes(one: RootStatus) -> Iterator[str]:
         size = f"{count(covered.cache_possible_files, 'file')} ({format_size(covered.cache_possible_bytes)})"
         yield f"{size} possibly read from the cache, not from the disk"
     if covered.suspects:
-        from integrity.catalog.worklist import are_read_early  # here, for --help does without
+        from integrity.catalog.coverage import are_read_early  # here, for --help does without
 
         were = "1 file was" if covered.suspects == 1 else f"{covered.suspects:,} files were"
         is_early = are_read_early(covered.suspects, covered.files)
