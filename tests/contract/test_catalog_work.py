@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from integrity.catalog import baselines, findings, removal
+from integrity.catalog import baselines, findings
 from integrity.catalog.connection import Catalog
 from integrity.catalog.coverage import coverage
+from integrity.catalog.files import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
 from integrity.model import BaselineReason, FileId, FindingKind
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
@@ -121,7 +121,7 @@ def test_files_that_go_meanwhile_are_left_out(box: CatalogBox, everything: WorkO
     first, second = box.record(b"a"), box.record(b"b")
     with box.catalog.transaction() as c:
         create_worklist(c, everything)
-        removal.remove_files(c, box.root, [first], because=BaselineReason.DELETED, now=NOW)
+        baselines.remove_files(c, box.root, [first], because=BaselineReason.DELETED, now=NOW)
         assert [record.id for _, record in page_worklist(c, 0)] == [second]
 
 

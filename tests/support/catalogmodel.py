@@ -21,26 +21,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from integrity.catalog import (
-    baselines,
-    blocks,
-    copies,
-    files,
-    findings,
-    folders,
-    maintenance,
-    removal,
-    versions,
-)
-from integrity.catalog.baselines import NewFile, Verified
+from integrity.catalog import baselines, blocks, copies, files, findings, maintenance, roots, versions
+from integrity.catalog.baselines import MovedFile, NewFile, Verified
 from integrity.catalog.connection import Connection
 from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
+from integrity.catalog.files import WorkOrder, WorkSummary, create_worklist, page_worklist
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.removal import MovedFile
 from integrity.catalog.rows import FileContent, Sighting, split_path
 from integrity.catalog.versions import VersionState
-from integrity.catalog.worklist import WorkOrder, WorkSummary, create_worklist, page_worklist
 from integrity.errors import CatalogError
 from integrity.kinds import CONTENT_FINDINGS, DOUBTS
 from integrity.model import (
@@ -343,7 +332,7 @@ class CatalogMachine(RuleBasedStateMachine):
         """A file leaves the catalog."""
         box, file_id = self._box, self._id(number)
         with self._changing() as c:
-            removal.remove_files(c, box.root, [file_id], because=because, now=self._now)
+            baselines.remove_files(c, box.root, [file_id], because=because, now=self._now)
             self._take_out(file_id, because)
 
     def _take_out(self, file_id: FileId, because: BaselineReason) -> None:
@@ -364,10 +353,10 @@ class CatalogMachine(RuleBasedStateMachine):
             targets[-1] = path
         with self._changing() as c:
             moved = [
-                MovedFile(file_id, folders.ensure_folder(c, box.root.id, split_path(target)[0]), target)
+                MovedFile(file_id, roots.ensure_folder(c, box.root.id, split_path(target)[0]), target)
                 for file_id, target in zip(ids, targets, strict=True)
             ]
-            removal.move_files(c, box.root, moved, now=self._now)
+            baselines.move_files(c, box.root, moved, now=self._now)
             for file_id, target in zip(ids, targets, strict=True):
                 self._is.files[file_id].path = target
             for file_id, target in zip(ids, targets, strict=True):
@@ -397,12 +386,12 @@ class CatalogMachine(RuleBasedStateMachine):
         records = box.get(old_id), box.get(new_id)
         if old.content != new.content:
             with pytest.raises(ValueError, match="different contents"), box.catalog.transaction() as c:
-                removal.merge_moved(c, box.root, *records, self._now)
+                baselines.merge_moved(c, box.root, *records, self._now)
             return
         if old.reading.blocks != new.reading.blocks:
             return
         with self._changing() as c:
-            removal.merge_moved(c, box.root, *records, self._now)
+            baselines.merge_moved(c, box.root, *records, self._now)
             for one in self._find_unresolved(new_id):
                 self._end(one, "the file was moved here")
             self._is.candidates.pop(new_id, None)
@@ -539,7 +528,7 @@ class CatalogMachine(RuleBasedStateMachine):
         with self._changing() as c:
             candidate = versions.get_candidate(c, file_id)
             assert candidate is not None
-            is_done = removal.promote(c, self._box.root, candidate, because, self._now, self._box.boot_id)
+            is_done = baselines.promote(c, self._box.root, candidate, because, self._now, self._box.boot_id)
             one = self._is.candidates[file_id]
             if one.reading is None:
                 assert is_done

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from xxhash import xxh3_128_digest
 
-from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair, find_repairs, save_repair
+from integrity.catalog.root_meta import JournalPlace, Repair, drop_repair, find_repairs, save_repair
 from integrity.files.excludes import Excludes
 from integrity.jobs.repair.inspect import Expected, Inspection
 from integrity.jobs.repair.plan import find_refusal

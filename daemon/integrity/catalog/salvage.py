@@ -19,13 +19,13 @@ import apsw
 
 from integrity import program
 from integrity.catalog import copying, maintenance, own_files, sqlite_errors
+from integrity.catalog.backup import exchange
 from integrity.catalog.blocks import LACKS_BLOCKS
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copying import write_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, numbers
 from integrity.catalog.findings import refreeze
-from integrity.catalog.locking import exclusive_lock
-from integrity.catalog.restore import exchange
+from integrity.catalog.own_files import exclusive_lock
 from integrity.catalog.rows import join_path
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
 

@@ -16,10 +16,10 @@ from contextlib import closing
 
 from integrity import program
 from integrity.catalog import copying, own_files, sqlite_errors
+from integrity.catalog.backup import exchange
 from integrity.catalog.copying import write_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, quote
-from integrity.catalog.locking import held_alone, upgrade_mark
-from integrity.catalog.restore import exchange
+from integrity.catalog.own_files import held_alone, upgrade_mark
 from integrity.catalog.salvage import name_files, tidy
 from integrity.config import format_size
 from integrity.errors import CatalogError, show_path

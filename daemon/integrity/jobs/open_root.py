@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings
 from integrity.catalog.own_files import compile_own_names
-from integrity.catalog.repair_journal import find_repairs
+from integrity.catalog.root_meta import find_repairs
 from integrity.catalog.roots import (
     RootRecord,
     drop_nested,

@@ -10,9 +10,9 @@ from integrity.alerts.status import AlertStatus, find_alert_status
 from integrity.alerts.wording import sort_by_gravity
 from integrity.catalog import findings
 from integrity.catalog.coverage import Coverage, coverage
-from integrity.catalog.disk_reports import find_reports
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.own_checks import OwnCheckCounts, count_own_checks
+from integrity.catalog.root_meta import find_reports
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.catalog.sqlite_errors import find_full_folder

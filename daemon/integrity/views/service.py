@@ -15,7 +15,7 @@ from integrity.views.objects import JsonObject, iso_time
 from integrity.views.text import count, local_time
 
 if TYPE_CHECKING:
-    from integrity.catalog.service_record import PastService
+    from integrity.catalog.root_meta import PastService
     from integrity.service.control.client import DaemonClient
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
     from integrity.service.systemd.installed import StoppedUnit
@@ -93,7 +93,7 @@ def _describe_end(unit: StoppedUnit | None, past: PastService | None) -> str:
 
 def _find_past(catalog: bytes) -> PastService | None:
     from integrity.catalog.connection import Catalog  # here, for help needs no catalog
-    from integrity.catalog.service_record import find_past_service
+    from integrity.catalog.root_meta import find_past_service
 
     try:
         with Catalog.open(catalog, writes=False, busy_timeout_s=_BUSY_TIMEOUT_S) as opened, opened.read() as connection:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import copies, files, findings
-from integrity.catalog.actions import Action, record_action
+from integrity.catalog.baselines import remove_files
+from integrity.catalog.connection import write_in_pages
 from integrity.catalog.copies import CopyRecord
-from integrity.catalog.paging import write_in_pages
-from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import (
     RootRecord,
     drop_files,
@@ -25,6 +24,7 @@ from integrity.catalog.roots import (
     find_spans,
     remove_root,
 )
+from integrity.catalog.runs import Action, record_action
 from integrity.config.copy_urls import is_url
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, show_path

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
 from integrity.catalog import copies, findings
+from integrity.catalog.connection import write_in_pages
 from integrity.catalog.copies import CopyWaits, find_waits
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.config import format_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets

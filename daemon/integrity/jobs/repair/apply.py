@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog.repair_journal import Repair, drop_repair, save_repair
+from integrity.catalog.root_meta import Repair, drop_repair, save_repair
 from integrity.catalog.rows import is_current
 from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
 from integrity.files.open_beneath import open_noatime, stat_beneath
@@ -30,7 +30,7 @@ from integrity.paths import absolute
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
-    from integrity.catalog.repair_journal import JournalPlace
+    from integrity.catalog.root_meta import JournalPlace
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource

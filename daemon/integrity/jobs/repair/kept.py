@@ -16,10 +16,10 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.copies import states_of_file
-from integrity.catalog.repair_journal import KeptFile, drop_kept, find_kept
+from integrity.catalog.root_meta import KeptFile, drop_kept, find_kept
 from integrity.catalog.roots import RootRecord, find_roots
+from integrity.catalog.runs import Action, record_action
 from integrity.errors import ConfigError, ReadError, ReadInterrupted, RootSuspended, show_path
 from integrity.files.open_beneath import open_beneath, stat_beneath
 from integrity.files.span import ReadMode

@@ -14,9 +14,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings, versions
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import Verified, mark_verified
-from integrity.catalog.repair_journal import JournalPlace, KeptFile, Repair, drop_repair, save_kept
+from integrity.catalog.root_meta import JournalPlace, KeptFile, Repair, drop_repair, save_kept
+from integrity.catalog.runs import Action, record_action
 from integrity.catalog.versions import keep
 from integrity.errors import ReadError, RepairFailed, show_path
 from integrity.files.buffers import Buffers

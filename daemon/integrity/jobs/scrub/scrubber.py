@@ -14,11 +14,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import files, findings, roots, worklist
+from integrity.catalog import files, findings, roots
 from integrity.catalog.blocks import load_blocks
 from integrity.catalog.coverage import coverage
+from integrity.catalog.files import WorkOrder, WorkSummary
 from integrity.catalog.rows import FileRecord, is_current
-from integrity.catalog.worklist import WorkOrder, WorkSummary
 from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadable, Unstable, Vanished
 from integrity.files.block_devices import find_positions
 from integrity.files.span import ReadMode
@@ -90,7 +90,7 @@ class Scrubber:
             self._scanner.prepare()
             self._assessor.account.counted = self._scanner.assessor.account.counted
         with self._run.catalog.snapshot() as connection:
-            self._summary = worklist.create_worklist(connection, self._order())
+            self._summary = files.create_worklist(connection, self._order())
         self._rows = self._count_rows()
         self._read_worklist()
         ungrouped, self._ungrouped = self._ungrouped, []
@@ -145,7 +145,7 @@ class Scrubber:
         """
         large = max(self._options.large_bytes, LARGE_BYTES)
         with self._run.catalog.read() as connection:
-            has_large = self._limit.is_any and worklist.count_larger(connection, large) > 0
+            has_large = self._limit.is_any and files.count_larger(connection, large) > 0
         if not has_large:
             self._read(self._tasks(self._limit), self._limit)
             return
@@ -158,7 +158,7 @@ class Scrubber:
         after = 0
         while not limit.is_set():
             with self._run.catalog.read() as connection:
-                page = worklist.page_worklist(connection, after, limit=_PAGE, larger_than=larger_than, up_to=up_to)
+                page = files.page_worklist(connection, after, limit=_PAGE, larger_than=larger_than, up_to=up_to)
             if not page:
                 return
             after = page[-1][0]
