@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date
 from typing import NamedTuple, NoReturn
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -48,6 +49,12 @@ class Cron(NamedTuple):
     is_every_hour: bool
     has_days: bool  # the day of the month is limited
     has_weekdays: bool
+
+    def is_on(self, day: date) -> bool:
+        """Return whether any time of a day matches."""
+        on_day, on_weekday = day.day in self.days, day.weekday() in self.weekdays
+        is_either = self.has_days and self.has_weekdays
+        return day.month in self.months and (on_day or on_weekday if is_either else on_day and on_weekday)
 
 
 class _Field(NamedTuple):

@@ -1,10 +1,6 @@
 """
 Map schedules and windows to a time zone, including clock changes.
 
-APScheduler computes the moments on a UTC clock, and ``TriggerTimes`` applies the clock changes. APScheduler's own
-handling skips the midnight after clocks go forward and repeats moments when they go back; it also counts weekdays from
-Monday, and requires the day of the month and the weekday to match both, which cron does not.
-
 ``Windows`` follow the wall clock: a window is an hour longer in the night in which clocks go back, and an hour shorter
 in spring. A window that begins in the skipped hour opens after the change; one that touches the repeated hour is open
 for both.
@@ -13,17 +9,18 @@ for both.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 from tzlocal import get_localzone
 
-from integrity.config.times import DAYS, Cron, Span, read_windows, spell_windows
+from integrity.config.times import Cron, Span, read_windows, spell_windows
 
-if TYPE_CHECKING:
-    from apscheduler.triggers.base import BaseTrigger
+_MINUTE_S = 60
+_DAY_MIN = 24 * 60
+_EPOCH = date(1970, 1, 1)
 
 
 def local_zone() -> tzinfo:
@@ -68,7 +65,8 @@ class TriggerTimes:
     def __init__(self, cron: Cron, zone: tzinfo) -> None:
         self._zone = zone
         self._is_every_hour = cron.is_every_hour
-        self._trigger = _make_trigger(cron)
+        self._cron = cron
+        self._minutes = sorted(hour * 60 + minute for hour in cron.hours for minute in cron.minutes)
 
     def next_after(self, at: int) -> int:
         """
@@ -102,43 +100,14 @@ class TriggerTimes:
             at = change
 
     def _next_shown(self, wall: int) -> int:
-        found = self._trigger.get_next_fire_time(None, datetime.fromtimestamp(wall + 1, UTC))
-        assert found is not None  # the parser refuses dates that never occur
-        return int(found.timestamp())
+        """Return the first match after a time of the wall clock."""
+        day, since_midnight = divmod(wall // _MINUTE_S + 1, _DAY_MIN)
+        nth = bisect_left(self._minutes, since_midnight)
+        while nth == len(self._minutes) or not self._cron.is_on(_EPOCH + timedelta(day)):
+            day, nth = day + 1, 0  # this ends: the parser refuses dates that never occur
+        return (day * _DAY_MIN + self._minutes[nth]) * _MINUTE_S
 
 
-def _make_trigger(cron: Cron) -> BaseTrigger:
-    from apscheduler.triggers.combining import OrTrigger  # here, for windows do without: 60 ms
-
-    on_days, on_weekdays = _spell(cron.days), ",".join(DAYS[day] for day in cron.weekdays)
-    on_weekdays = on_weekdays if cron.has_weekdays else "*"
-    if cron.has_days and cron.has_weekdays:
-        return OrTrigger([_make_cron_trigger(cron, on_days, "*"), _make_cron_trigger(cron, "*", on_weekdays)])
-    return _make_cron_trigger(cron, on_days, on_weekdays)
-
-
-def _make_cron_trigger(cron: Cron, days: str, weekdays: str) -> BaseTrigger:
-    from apscheduler.triggers.cron import CronTrigger
-
-    return CronTrigger(
-        minute=_spell(cron.minutes),
-        hour=_spell(cron.hours),
-        day=days,
-        month=_spell(cron.months),
-        day_of_week=weekdays,
-        timezone=UTC,
-    )
-
-
-def _spell(numbers: Sequence[int]) -> str:
-    """Write numbers as a range if possible: APScheduler evaluates each part of a list every time."""
-    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{numbers[0]}-{numbers[-1]}"
-    return ",".join(str(number) for number in numbers)
-
-
-_MINUTE_S = 60
-_DAY_MIN = 24 * 60
 _AHEAD_DAYS = 16
 """Each weekly window opens within this many days, even if a clock change skips its first occurrence."""
 
