@@ -10,7 +10,7 @@ Python up to 3.13 compiles it, which takes as long as all else that makes the cl
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple, NewType, Self
@@ -321,15 +321,14 @@ class Capability(NamedTuple):
     shows_mapped_writes: bool = True  # a store into a shared mapping moves mtime and ctime, if late
 
 
-@dataclass(frozen=True, slots=True)
-class RootIdentity:
+class RootIdentity(NamedTuple):
     """What a root is recognised by (R5): never a device number, which changes from boot to boot."""
 
     fs_id: str  # the surest name of the file system; see same_place.py
     folder_inode: int  # or the number of its path, where inodes do not last; see same_place.py
     fs_type: str
     mount_point: bytes
-    names: tuple[str, ...] = field(default=(), compare=False)  # all that can be seen now; empty for a recorded one
+    names: tuple[str, ...] = ()  # all that can be seen now; empty for a recorded one
 
 
 class SeenVersion(NamedTuple):
@@ -398,7 +397,7 @@ class Tally(StrEnum):
     NOT_DUE = "not_due"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, match_args=False)
 class RunCounts:
     """
     What a run covered: each known name in exactly one of the nine tallies (R8), and some "of which".

@@ -26,7 +26,7 @@ from integrity.catalog.baselines import MovedFile, NewFile, Verified
 from integrity.catalog.connection import Connection
 from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
-from integrity.catalog.files import WorkOrder, WorkSummary, create_worklist, page_worklist
+from integrity.catalog.files import WorkOrder, create_worklist, page_worklist
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.rows import FileContent, Sighting, split_path
 from integrity.catalog.versions import VersionState
@@ -787,7 +787,7 @@ class CatalogMachine(RuleBasedStateMachine):
             pages = _page(lambda after: page_worklist(c, after, 2))
             wanted = self._list_by_hand(order)
             assert wanted == [record.id for _, record in pages]
-            assert summary == WorkSummary(len(wanted), sum(self._is.files[one].size for one in wanted))
+            assert summary == (len(wanted), sum(self._is.files[one].size for one in wanted))
 
     def _list_by_hand(self, order: WorkOrder) -> list[FileId]:
         now = order.now

@@ -29,16 +29,10 @@ from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_
 
 def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
     """
-    Copy the catalog while others use it, and delete the oldest backups beyond ``keep``; return the path of the backup.
+    Copy the catalog while others use it; return the path of the backup. Deletes the oldest beyond ``keep``, at least 1.
 
-    Args:
-        catalog: open for writing.
-        folder: destination, created if missing. Empty: the catalog's folder.
-        keep: how many backups to keep, including this one; at least 1.
-
-    Raises:
-        CatalogCorrupt: the catalog is damaged; all older backups still exist.
-        CatalogError: the backup could not be written or is incomplete; the same.
+    ``folder``: created if missing; empty: the catalog's. Raises CatalogCorrupt if the catalog is damaged, CatalogError
+    if the backup could not be written or is incomplete; all older backups still exist then.
     """
     folder = folder or os.path.dirname(catalog.path)
     path = os.path.join(folder, own_files.backup_name(catalog.path, now))
@@ -128,12 +122,7 @@ def finish_restore(path: bytes) -> None:
 
 
 def exchange(path: bytes) -> bytes | None:
-    """
-    Put the complete copy in place of the catalog; return the new path of the former catalog, if there was one.
-
-    Its name says when it was replaced. A program of its own schema finds an older one by its name, to go back to it.
-    ``path``: without symbolic links, locked.
-    """
+    """Put the complete copy in place of the catalog (a locked real path); return the new path of the former one."""
     ready = path + own_files.RESTORING
     try:
         at = int(os.stat(ready).st_mtime)  # not now: a program that finishes a killed exchange must find the same name

@@ -131,11 +131,7 @@ class Inherited(NamedTuple):
 def inherit_baselines(
     c: Connection, root: RootRecord, names: Sequence[Inherited], *, because: BaselineReason
 ) -> list[FileId | None]:
-    """
-    Record new names with the baselines of known files, as suspects, so that scrubs verify them early.
-
-    Returns their ids; None for a name that was not recorded, because the source's blocks are lost.
-    """
+    """Record new names with the baselines of known files, as suspects; return ids, or None where blocks are lost."""
     contents = [load_version(c, one.source, one.witness) for one in names]
     kept = [(one, content) for one, content in zip(names, contents, strict=True) if content is not None]
     rows = [NewFile(one.path, content) for one, content in kept]
@@ -157,11 +153,7 @@ def replace_baseline(
     boot_id: int | None,
     note: str | None = None,
 ) -> None:
-    """
-    Replace the baseline of a file with a reading. The old one goes to history; a candidate is dropped.
-
-    Raises CatalogError if an open finding holds the baseline, and ``because`` is not a user decision (R6).
-    """
+    """Replace a baseline by a reading, or raise CatalogError if a finding holds it and no user decided (R6)."""
     old = require_record(c, file_id)
     if old.is_frozen and because not in USER_DECISIONS:
         raise CatalogError(
@@ -220,11 +212,7 @@ def put_baseline(
 
 
 def mark_verified(c: Connection, rows: Sequence[Verified], *, now: int, boot_id: int | None) -> None:
-    """
-    Record that files were verified, with their new witness where one is given.
-
-    A file whose record was replaced or forgotten after the verification is not changed.
-    """
+    """Record that files were verified, with new witnesses where given; leave those that were replaced since."""
     query = f"""
         UPDATE file SET
             verified_at = ?, read_how = ?, boot_id = ?, is_suspect = 0, seen_inode = NULL, seen_ctime_ns = NULL
@@ -335,11 +323,7 @@ class MovedFile(NamedTuple):
 
 
 def move_files(c: Connection, root: RootRecord, moved: Sequence[MovedFile], *, now: int) -> None:
-    """
-    Record new paths of files; their ids, baselines, histories, and findings stay with them.
-
-    No other file may be recorded under the new paths. The files may swap paths with each other.
-    """
+    """Record new, free paths of files, which may swap paths; ids, baselines, histories, and findings stay."""
     found = {record.id: record for record in load_records(c, [one.file_id for one in moved])}
     records = [found.get(one.file_id) or require_record(c, one.file_id) for one in moved]
     targets = {one.path for one in moved}

@@ -24,7 +24,7 @@ from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, 
 BLOCKS_PER_RUN = 1024
 """Blocks in one ``block_run``: 40 KiB of digests, so that appending a window of 1 GiB costs one small row."""
 
-PACKED = "run, block_count, md5, xxh3_128, crc64nvme"  # columns of ``PackedRun``
+PACKED = "run, block_count, md5, xxh3_128, crc64nvme"  # columns of ``BlockRun``
 LACKS_BLOCKS = """
 block_size_bytes NOT NULL AND (size_bytes + block_size_bytes - 1) / block_size_bytes IS NOT (
     SELECT coalesce(sum(block_count), 0) FROM block_run WHERE file_id = file.id AND block_run.version = file.version)"""
@@ -32,15 +32,7 @@ block_size_bytes NOT NULL AND (size_bytes + block_size_bytes - 1) / block_size_b
 
 
 class BlockRun(NamedTuple):
-    """The digests of up to 1,024 blocks, 16 bytes each, and their CRCs, 8 bytes each."""
-
-    md5: bytes  # empty: none were taken
-    xxh3_128: bytes
-    crc64nvme: bytes = b""  # empty: none were taken, as in older versions
-
-
-class PackedRun(NamedTuple):
-    """One stored row."""
+    """One stored row; or, unpacked, with 16 bytes for each block, and 8 for its CRC. Empty digests: none were taken."""
 
     run: int
     block_count: int
@@ -61,9 +53,9 @@ def join_blocks(block_size_bytes: int, parts: Sequence[Blocks]) -> Blocks:
     )
 
 
-def pack_runs(blocks: Blocks, first_run: int = 0) -> Iterator[PackedRun]:
+def pack_runs(blocks: Blocks, first_run: int = 0) -> Iterator[BlockRun]:
     """Pack digests into rows; adjacent uniform runs with equal digests share one row."""
-    uniform: PackedRun | None = None
+    uniform: BlockRun | None = None
     for number, start in enumerate(range(0, len(blocks), BLOCKS_PER_RUN), first_run):
         row = _pack(number, blocks, start, min(start + BLOCKS_PER_RUN, len(blocks)))
         if uniform is not None and uniform[2:] == row[2:]:
@@ -78,7 +70,7 @@ def pack_runs(blocks: Blocks, first_run: int = 0) -> Iterator[PackedRun]:
         yield uniform
 
 
-def _pack(run: int, blocks: Blocks, start: int, end: int) -> PackedRun:
+def _pack(run: int, blocks: Blocks, start: int, end: int) -> BlockRun:
     """Make a row of the blocks from ``start`` to ``end``."""
     count = end - start
     values = (
@@ -87,17 +79,17 @@ def _pack(run: int, blocks: Blocks, start: int, end: int) -> PackedRun:
         blocks.crc64nvme[start * CRC64NVME_BYTES : end * CRC64NVME_BYTES],
     )
     if all(value == value[: len(value) // count] * count for value in values):
-        return PackedRun(run, count, *(value[: len(value) // count] for value in values))
-    return PackedRun(run, count, *values)
+        return BlockRun(run, count, *(value[: len(value) // count] for value in values))
+    return BlockRun(run, count, *values)
 
 
-def unpack(row: PackedRun) -> BlockRun:
-    """Return the digests of all blocks of a row."""
+def unpack(row: BlockRun) -> BlockRun:
+    """Return a row with the digests of all of its blocks."""
     times = row.block_count if len(row.xxh3_128) == XXH3_128_BYTES else 1
-    return BlockRun(row.md5 * times, row.xxh3_128 * times, row.crc64nvme * times)
+    return row._replace(md5=row.md5 * times, xxh3_128=row.xxh3_128 * times, crc64nvme=row.crc64nvme * times)
 
 
-def unpack_all(block_size_bytes: int, rows: Iterable[PackedRun]) -> Blocks:
+def unpack_all(block_size_bytes: int, rows: Iterable[BlockRun]) -> Blocks:
     """Return the digests of all blocks of adjacent rows."""
     parts = map(unpack, rows)
     return join_blocks(
@@ -116,7 +108,7 @@ def save_runs(c: Connection, file_id: FileId, version: int, blocks: Blocks) -> N
 def load_run(c: Connection, file_id: FileId, version: int, run: int) -> BlockRun | None:
     """Load the digests of blocks 1,024 * ``run`` and following; None if none are recorded."""
     query = f"SELECT {PACKED} FROM block_run WHERE file_id = ? AND version = ? AND run <= ? ORDER BY run DESC LIMIT 1"
-    row = c.one(PackedRun, query, file_id, version, run)
+    row = c.one(BlockRun, query, file_id, version, run)
     count = 0 if row is None else min(BLOCKS_PER_RUN, row.block_count - (run - row.run) * BLOCKS_PER_RUN)
     return None if row is None or count <= 0 else unpack(row._replace(block_count=count))
 
@@ -124,7 +116,7 @@ def load_run(c: Connection, file_id: FileId, version: int, run: int) -> BlockRun
 def load_blocks(c: Connection, file_id: FileId, version: int, block_size_bytes: int) -> Blocks | None:
     """Load the digests of all blocks of a file: 40 MiB for 1 TiB. None if none are recorded."""
     query = f"SELECT {PACKED} FROM block_run WHERE file_id = ? AND version = ? ORDER BY run"
-    rows = c.all(PackedRun, query, file_id, version)
+    rows = c.all(BlockRun, query, file_id, version)
     return unpack_all(block_size_bytes, rows) if rows else None
 
 
@@ -164,11 +156,7 @@ def save_checkpoint(
     md5_state: bytes | None = None,
     bad_blocks: tuple[int, ...] = (),
 ) -> int:
-    """
-    Store how much of a file was read, replacing the last checkpoint of the same reading, and return its id.
-
-    The blocks appended so far are kept, unless witness or block size changed: then they belong to other content.
-    """
+    """Store how much of a file was read, and return the id; blocks stay unless witness or block size changed."""
     of_other_content = """
         DELETE FROM checkpoint_run WHERE checkpoint_id IN (
             SELECT id FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ? AND NOT (
@@ -194,7 +182,7 @@ def save_checkpoint(
 def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
     """Append the digests of the blocks that follow the stored ones."""
     query = f"SELECT {PACKED} FROM checkpoint_run WHERE checkpoint_id = ? ORDER BY run DESC LIMIT 1"
-    last, first_run = c.one(PackedRun, query, checkpoint_id), 0
+    last, first_run = c.one(BlockRun, query, checkpoint_id), 0
     if last is not None:
         whole, rest = divmod(last.block_count, BLOCKS_PER_RUN)
         first_run = last.run + whole
@@ -207,7 +195,7 @@ def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
     _insert_runs(c, checkpoint_id, pack_runs(blocks, first_run))
 
 
-def _insert_runs(c: Connection, checkpoint_id: int, rows: Iterable[PackedRun]) -> None:
+def _insert_runs(c: Connection, checkpoint_id: int, rows: Iterable[BlockRun]) -> None:
     query = """
         INSERT INTO checkpoint_run (checkpoint_id, run, block_count, md5, xxh3_128, crc64nvme)
         VALUES (?, ?, ?, ?, ?, ?)"""
@@ -234,7 +222,7 @@ def load_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpos
 def load_checkpoint_blocks(c: Connection, found: Checkpoint) -> Blocks:
     """Load the digests of all blocks that were appended to a checkpoint."""
     query = f"SELECT {PACKED} FROM checkpoint_run WHERE checkpoint_id = ? ORDER BY run"
-    return unpack_all(found.block_size_bytes, c.all(PackedRun, query, found.id))
+    return unpack_all(found.block_size_bytes, c.all(BlockRun, query, found.id))
 
 
 def drop_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:

@@ -20,8 +20,6 @@ I1  What was read without locks counts only if no program can have written to th
 I2  No frame of a log is carried over whose checksum was not compared: checkpoints are made here only.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import time
@@ -54,7 +52,7 @@ class CatalogFile(NamedTuple):
 
     connection: Connection
     revision: str
-    lockless: LocklessFile | None = None  # set if it is read without locks
+    lockless: "LocklessFile | None" = None  # set if it is read without locks
 
 
 def open_database(path: bytes, *, writes: bool, busy_timeout_s: float) -> CatalogFile:
@@ -179,7 +177,7 @@ def _set_up(
     *,
     first: Sequence[str] = (),
     last: Sequence[str] = (),
-    state: LocklessFile | None = None,
+    state: "LocklessFile | None" = None,
 ) -> CatalogFile:
     """Configure a connection, by further pragmas first, and last when it is known as a catalog's; close it else."""
     with ExitStack() as opened:

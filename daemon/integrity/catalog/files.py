@@ -16,7 +16,6 @@ to be unreadable come last, because each costs failing reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
@@ -151,11 +150,7 @@ def find_ids_of_inode(c: Connection, root_id: RootId, inode: int) -> list[FileId
 
 
 def find_by_content(c: Connection, root_id: RootId | None, contents: Sequence[FileContent]) -> list[list[FileRecord]]:
-    """
-    Return, for each content, the files of a root (None: of all roots) that are recorded with it.
-
-    Scans all files, because digests have no index: 0.5 s for a million. Pass many contents at once.
-    """
+    """Return the files of a root (None: of all) recorded with each content. Scans all: pass many at once."""
     found: list[list[FileRecord]] = [[] for _ in contents]
     by_digest: dict[tuple[int, bytes], list[int]] = {}
     by_blocks: dict[int, list[int]] = {}
@@ -224,8 +219,7 @@ def page_files(
 def count_files_below(c: Connection, root_id: RootId, folder_path: bytes, *, is_deep: bool) -> int:
     """Count the files of a folder; ``is_deep``: with those of all folders below it."""
     is_in, values = below("folder.path", folder_path) if is_deep else ("folder.path = ?", (folder_path,))
-    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND {is_in}"
-    return c.value(query, root_id, *values)
+    return c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND {is_in}", root_id, *values)
 
 
 Position = tuple[bytes, bytes]
@@ -284,8 +278,7 @@ def sum_up(c: Connection, order: str) -> tuple[int, int]:
 _ANY_SIZE = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class WorkOrder:
+class WorkOrder(NamedTuple):
     """What a scrub must verify."""
 
     root_id: RootId
@@ -299,16 +292,8 @@ class WorkOrder:
     has_suspects: bool = False  # besides, suspects that have priority: whatever else the order leaves out
 
 
-@dataclass(frozen=True, slots=True)
-class WorkSummary:
-    """Amount of work."""
-
-    files: int
-    bytes: int
-
-
-def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
-    """Create the list of files to verify, a temporary table in a temporary file, in place of the last one."""
+def create_worklist(c: Connection, order: WorkOrder) -> tuple[int, int]:
+    """Create the list of files to verify, a temporary table, in place of the last one; return number and bytes."""
     make_anew(c, "worklist", f"{ORDER_COLUMNS}, is_due INTEGER NOT NULL")
     last_check = select_last_check("file.verified_at", "file.recorded_at", order.now)
     part, values = inside(order.root_id, order.prefix)
@@ -341,7 +326,7 @@ def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
         # One file larger than a window would displace all others.
         size = f"min(size_bytes, {-(-order.at_least_bytes // 2)})"
         _cut(c, order.at_least_bytes, size=size, keeps_due=True)
-    return WorkSummary(*sum_up(c, "worklist"))
+    return sum_up(c, "worklist")
 
 
 _BY_DISK = f"coalesce(verified_at / {DAY_S}, -1), inode, id"

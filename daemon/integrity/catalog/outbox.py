@@ -250,8 +250,7 @@ def first_seen_at(c: Connection) -> int | None:
 
 def created_times(c: Connection, kinds: Collection[AlertKind], limit: int) -> list[int]:
     """Return when the newest messages of some kinds were written, newest first."""
-    query = f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?"
-    return c.column(query, limit)
+    return c.column(f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?", limit)
 
 
 def prune(c: Connection, now: int) -> None:

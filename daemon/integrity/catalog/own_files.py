@@ -195,11 +195,7 @@ def _is_for_group(folder: os.stat_result) -> bool:
 
 @contextmanager
 def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
-    """
-    Create and lock a file, and remove it after the block unless it was renamed. Removes such files of killed programs.
-
-    Raises CopyBeingMade if another program is creating the same file.
-    """
+    """Create and lock a file for the block, or raise CopyBeingMade; remove it unless renamed, and abandoned ones."""
     _remove_abandoned(path, owner)
     fd = _make_locked(path, owner)
     try:
@@ -329,11 +325,7 @@ _COMMAND_BYTES = 200
 
 
 def hold_shared(catalog: bytes) -> int:
-    """
-    Take the shared lock and return its descriptor; closing the descriptor releases the lock.
-
-    Raises CatalogLocked if the catalog is being replaced, CatalogError if the lock file cannot be used.
-    """
+    """Take the shared lock, or raise CatalogLocked during a replacement; closing the descriptor releases it."""
     fd = _open(catalog)
     if _take(fd, fcntl.LOCK_SH):
         return fd
@@ -355,11 +347,7 @@ def shared_lock(catalog: bytes) -> Iterator[None]:
 
 @contextmanager
 def exclusive_lock(catalog: bytes) -> Iterator[None]:
-    """
-    Hold the exclusive lock in the block, to replace the catalog's file.
-
-    Raises CatalogLocked, naming the process, if another program has it open.
-    """
+    """Hold the lock alone in the block, to replace the file; CatalogLocked names a process that has it open."""
     fd = _open(catalog)
     try:
         _take_exclusive(catalog, fd)

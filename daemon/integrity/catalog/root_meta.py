@@ -9,8 +9,6 @@ and one job at a time works on a root, so an imported file belongs to the last i
 I1  A service that ended without being asked to (crash, kill, power cut) leaves no time of a stop.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
@@ -64,13 +62,13 @@ def find_import(c: Connection, root_id: RootId, file_id: FileId) -> str | None:
 _REPORTS = RootMeta("disk")
 
 
-def find_reports(c: Connection, root: RootRecord) -> list[DeviceReport]:
+def find_reports(c: Connection, root: RootRecord) -> "list[DeviceReport]":
     """Return the last report of each disk and array below a root."""
     found = (_read(value) for _, value in _REPORTS.find(c, root))
     return [report for report in found if report is not None]
 
 
-def replace_reports(c: Connection, root: RootRecord, reports: Sequence[DeviceReport]) -> None:
+def replace_reports(c: Connection, root: RootRecord, reports: "Sequence[DeviceReport]") -> None:
     """Record the reports of all disks and arrays below a root; the rows of others go."""
     from dataclasses import asdict
 
@@ -80,7 +78,7 @@ def replace_reports(c: Connection, root: RootRecord, reports: Sequence[DeviceRep
         _REPORTS.save(c, root, f"{report.kind.value}:{report.name}", asdict(report))
 
 
-def _read(value: dict[str, Any]) -> DeviceReport | None:
+def _read(value: dict[str, Any]) -> "DeviceReport | None":
     """Parse a row; None if another version wrote it."""
     from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
 
@@ -114,12 +112,7 @@ def note_service_stopped(c: Connection, now: int) -> None:
 
 
 def find_past_service(c: Connection, now: int) -> PastService | None:
-    """
-    Return the service that last served the catalog, for a caller who finds none that answers.
-
-    Returns:
-        None if there never was one, or if commands took its place since it was stopped.
-    """
+    """Return the service that last served the catalog; None without one, or if commands took its place since."""
     known = _load_service(c)
     if not known:
         return None

@@ -21,7 +21,6 @@ from integrity.model import FileId, FolderId, RootId, RootIdentity, RootState
 UNSEEN = RootIdentity("never seen", 0, "", b"")
 """Identity of a configured root whose folder was never found; the first one found becomes its identity."""
 
-_SPAN = 2000
 _SAMPLED_FOLDERS = 50
 _SAMPLED_FILES = 200
 
@@ -153,25 +152,12 @@ def remove_unseen(c: Connection, configured: Collection[bytes]) -> None:
             remove_root(c, one.id)
 
 
-def find_spans(c: Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
-    """Split the files of a root into ranges of ids (first, last) of some thousand files each."""
-    ids = sorted(c.column(f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))
-    return [(ids[at], ids[min(at + _SPAN, len(ids)) - 1]) for at in range(0, len(ids), _SPAN)]
-
-
 def find_former_ids(c: Connection, root_id: RootId) -> list[int]:
     """Return the ids of all former versions of a root."""
     return c.column("SELECT id FROM version WHERE root_id = ? AND state = 'former'", root_id)
 
 
-def drop_files(c: Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
-    """Delete the files of an id range without their former versions, as part of removing their root."""
-    # "+" keeps SQLite from reading by folder: it would read all files of the root for each span.
-    query = f"SELECT file.id FROM {FILE_JOIN} WHERE file.id BETWEEN ? AND ? AND +folder.root_id = ?"
-    drop_files_of(c, root_id, c.column(query, *span, root_id))
-
-
-def drop_files_of(c: Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
+def drop_files(c: Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
     """Delete some files of a root without their former versions."""
     some, of_copies = numbers(ids), f"copy_id IN (SELECT id FROM copy WHERE root_id = {root_id}) AND file_id"
     for place in (
@@ -211,8 +197,7 @@ def count_files(c: Connection, root_id: RootId, prefix: bytes = b"") -> int:
 
 def count_files_until(c: Connection, root_id: RootId, last_file_id: int) -> int:
     """Count the files of a root with ids up to this one. Scans all of its rows."""
-    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?"
-    return c.value(query, root_id, last_file_id)
+    return c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?", root_id, last_file_id)
 
 
 def adjust_file_count(c: Connection, root_id: RootId, count: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
 from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
-from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, SeenVersion, Witness
+from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, Witness
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -232,16 +232,6 @@ def read_optional_word(kind: type[Word], stored: str | None) -> Word | None:
 def read_numbers(stored: str) -> tuple[int, ...]:
     """Parse a stored list of numbers."""
     return tuple(json.loads(stored))
-
-
-def read_ranges(stored: str) -> tuple[tuple[int, int], ...]:
-    """Parse a stored list of (offset, length)."""
-    return tuple((offset, length) for offset, length in json.loads(stored))
-
-
-def read_versions(stored: str) -> tuple[SeenVersion, ...]:
-    """Parse a stored list of what versions have of a file."""
-    return tuple(SeenVersion(*values) for values in json.loads(stored))
 
 
 def note_day(c: Connection, now: int) -> list[int]:

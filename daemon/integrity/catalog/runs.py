@@ -13,7 +13,7 @@ I2  A clean shutdown sets the mark on the boot and its mounts. The mark is remov
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from itertools import pairwise
 from typing import Any, NamedTuple, NewType
 
@@ -51,11 +51,7 @@ _BOOTS = f"SELECT {', '.join(_Boot._fields)} FROM boot"
 
 
 def ensure_boot(c: Connection, uuid: str, now: int) -> int:
-    """
-    Return the id of the running boot, recording it if it is new.
-
-    Removes clean-stop marks of this boot: they were premature, because this program runs again.
-    """
+    """Return the id of the running boot, recording it if it is new; its clean-stop marks were premature."""
     known = c.one(_Boot, f"{_BOOTS} WHERE uuid = ? AND fs_id = ''", uuid)
     if known is None:
         return _insert(c, uuid, MountSeen("", "", None), now)
@@ -92,11 +88,7 @@ def rename_file_system(c: Connection, old: str, new: str) -> None:
 
 
 def find_interruption(c: Connection, boot_id: int | None, fs_id: str) -> Interruption | None:
-    """
-    Return a possible crash of a file system since a file on it was last intact; None if there was none.
-
-    ``boot_id``: the row that the file refers to; None: unknown, so a crash is possible.
-    """
+    """Return a possible crash of a file system since the boot or mount ``boot_id``; None there: unknown, possible."""
     if boot_id is None:
         return Interruption(is_of_machine=True, seen_at=None)
     for chain in ("", fs_id):
@@ -202,8 +194,7 @@ class ReadAt(NamedTuple):
 def find_reads(c: Connection, job: Job, since: int, root_id: RootId | None = None) -> list[ReadAt]:
     """Return what the finished runs of a job read since a time, oldest first."""
     matching, values = given({"job = ?": job, "finished_at >= ?": since, "root_id = ?": root_id})
-    query = f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at"
-    return c.all(ReadAt, query, *values)
+    return c.all(ReadAt, f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at", *values)
 
 
 class LastRun(NamedTuple):
@@ -301,8 +292,7 @@ def find_unfinished(c: Connection, schedule: str, root_id: RootId | None = None)
     return None if row is None or row[2] is not None else Unfinished(ScheduleRunId(row[0]), row[1])
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """An action to record."""
 
     actor: Actor
@@ -314,8 +304,7 @@ class Action:
     reason: str = ""  # as the person gave it; empty if none was asked for
 
 
-@dataclass(frozen=True, slots=True)
-class ActionRecord:
+class ActionRecord(NamedTuple):
     """A recorded action. ``at``: seconds UTC."""
 
     id: int

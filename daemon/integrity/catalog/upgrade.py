@@ -32,11 +32,7 @@ _MOST_NAMED = 100
 
 
 def upgrade(path: bytes, lock_fd: int) -> bytes:
-    """
-    Upgrade a catalog that this program has closed, and on which it holds a lock; return the new path of the former one.
-
-    Raises CatalogLocked if another program has it open. If there is no room, or a step failed, it is unchanged.
-    """
+    """Upgrade a closed, locked catalog and return the new path of the former one; unchanged if anything fails."""
     path = os.path.realpath(path)
     owner = os.stat(path)
     with held_alone(path, lock_fd):

@@ -5,8 +5,6 @@ Only here errors become exit codes. A command is a function in a module of its o
 is imported when it runs or is asked for help.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
