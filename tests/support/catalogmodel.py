@@ -353,7 +353,11 @@ class CatalogMachine(RuleBasedStateMachine):
             targets[-1] = path
         with self._changing() as c:
             moved = [
-                MovedFile(file_id, roots.ensure_folder(c, box.root.id, split_path(target)[0]), target)
+                MovedFile(
+                    file_id,
+                    roots.ensure_folders(c, box.root.id, [split_path(target)[0]])[split_path(target)[0]],
+                    target,
+                )
                 for file_id, target in zip(ids, targets, strict=True)
             ]
             baselines.move_files(c, box.root, moved, now=self._now)

@@ -14,7 +14,7 @@ from integrity import program
 from integrity.catalog.blocks import Purpose, drop_checkpoint, drop_runs, save_runs
 from integrity.catalog.db import Connection, Value
 from integrity.catalog.findings import find_with_findings, move_findings, put_findings_aside, resolve_of_files
-from integrity.catalog.roots import RootRecord, adjust_file_count, ensure_folder, ensure_folders
+from integrity.catalog.roots import RootRecord, adjust_file_count, ensure_folders
 from integrity.catalog.rows import FileRecord, Sighting, load_record, load_records, require_current, split_path
 from integrity.catalog.versions import (
     FileVersion,
@@ -26,7 +26,7 @@ from integrity.catalog.versions import (
     load_version,
 )
 from integrity.errors import CatalogError, show_path
-from integrity.model import BaselineReason, Digests, FileId, FolderId, ReadHow, Reading, Readings, Witness
+from integrity.model import BaselineReason, FileId, FolderId, ReadHow, Reading, Readings, Witness
 
 USER_DECISIONS = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 """Reasons that override an open finding: explicit decisions of a user."""
@@ -161,13 +161,7 @@ def replace_baseline(
             f" with `{program.command('explain')}`, then accept or repair the file"
         )
     discard(c, [file_id])
-    put_baseline(
-        *(c, root, old, reading.witness, reading.digests, reading.block_size_bytes, reading.how),
-        because=because,
-        now=now,
-        boot_id=boot_id,
-        note=note,
-    )
+    _put_baseline(c, root, old, reading, because=because, now=now, boot_id=boot_id, note=note)
     if reading.blocks is not None:
         save_runs(c, file_id, old.version + 1, reading.blocks)
 
@@ -180,14 +174,11 @@ def require_record(c: Connection, file_id: FileId) -> FileRecord:
     return record
 
 
-def put_baseline(
+def _put_baseline(
     c: Connection,
     root: RootRecord,
     old: FileRecord,
-    witness: Witness,
-    digests: Digests,
-    block_size_bytes: int | None,
-    how: ReadHow | None,
+    new: Reading | FileVersion,
     *,
     because: BaselineReason,
     now: int,
@@ -199,7 +190,7 @@ def put_baseline(
     if old.block_size_bytes is not None:
         drop_former_runs(c, old)
         drop_checkpoint(c, root.id, old.path, Purpose.VERIFY)  # it compared the old blocks
-    if has_whole_digests(old) and witness.inode == old.witness.inode:
+    if has_whole_digests(old) and new.witness.inode == old.witness.inode:
         drop_runs(c, old.id, old.version)  # otherwise the old file may still exist under another name
     query = """
         UPDATE file SET
@@ -208,7 +199,8 @@ def put_baseline(
             recorded_at = ?, reason = ?, verified_at = NULL, read_how = ?, boot_id = ?,
             is_suspect = 0, seen_inode = NULL, seen_ctime_ns = NULL
         WHERE id = ?"""
-    c.run(query, *witness, *digests, block_size_bytes, now, because, how, boot_id, old.id)
+    how = new.how if isinstance(new, Reading) else new.read_how
+    c.run(query, *new.witness, *new.digests, new.block_size_bytes, now, because, how, boot_id, old.id)
 
 
 def mark_verified(c: Connection, rows: Sequence[Verified], *, now: int, boot_id: int | None) -> None:
@@ -303,13 +295,7 @@ def promote(
     if old.is_frozen and because not in USER_DECISIONS:
         c.run("UPDATE version SET state = ? WHERE id = ?", VersionState.FROZEN, candidate.id)
         return False
-    put_baseline(
-        *(c, root, old, candidate.witness, candidate.digests, candidate.block_size_bytes, candidate.read_how),
-        because=because,
-        now=now,
-        boot_id=boot_id,
-        note=note,
-    )
+    _put_baseline(c, root, old, candidate, because=because, now=now, boot_id=boot_id, note=note)
     c.run("DELETE FROM version WHERE id = ?", candidate.id)
     return True
 
@@ -367,7 +353,8 @@ def move_to_copy(c: Connection, root: RootRecord, file_id: FileId, path: bytes, 
     old = require_record(c, file_id)
     as_recorded = witness._replace(size_bytes=old.witness.size_bytes)
     found = old._replace(witness=as_recorded, verified_at=None, is_suspect=True, seen=None)
-    _place(c, root, [_Place(old, ensure_folder(c, root.id, split_path(path)[0]), path, found)], now)
+    folder, _ = split_path(path)
+    _place(c, root, [_Place(old, ensure_folders(c, root.id, [folder])[folder], path, found)], now)
 
 
 class _Place(NamedTuple):

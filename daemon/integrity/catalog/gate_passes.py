@@ -104,8 +104,8 @@ def has_been_there(c: Connection, root_id: RootId, prefix: bytes) -> bool:
 
 def find_paths(c: Connection, root_id: RootId) -> Iterator[bytes]:
     """Yield the paths of all recorded files of a root, in no particular order."""
-    for row in c.rows(f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id):
-        yield join_path(*row)
+    rows = c.rows(f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id)
+    return (join_path(*row) for row in rows)
 
 
 def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Rewritten]:
@@ -164,5 +164,4 @@ def find_touched(c: Connection, root_id: RootId, prefix: bytes) -> Iterator[byte
     """Yield the files whose ctime or inode changed alone and that no scrub has read since."""
     part, values = inside(root_id, prefix, is_hidden=True)
     rows = c.rows(f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE file.is_suspect = 1 AND {part}", *values)
-    for folder_path, name in rows:
-        yield join_path(folder_path, name)
+    return (join_path(*row) for row in rows)

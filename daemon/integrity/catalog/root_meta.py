@@ -188,8 +188,8 @@ def _find_last_scan(c: Connection, root: RootRecord, now: int) -> int:
     return 0
 
 
-_JOURNAL = RootMeta("repair")
-_KEPT = RootMeta("kept")
+REPAIRS = RootMeta("repair")
+KEPT_FILES = RootMeta("kept")
 
 
 class JournalPlace(NamedTuple):
@@ -222,7 +222,7 @@ class Repair(NamedTuple):
 def save_repair(c: Connection, root: RootRecord, repair: Repair) -> None:
     """Write a repair to the journal."""
     places = [_encode_place(place) for place in repair.places]
-    _JOURNAL.save(c, root, repair.id, {"places": places, "resolution": repair.resolution, "judged": repair.judged})
+    REPAIRS.save(c, root, repair.id, {"places": places, "resolution": repair.resolution, "judged": repair.judged})
 
 
 def find_repairs(c: Connection, root: RootRecord) -> list[Repair]:
@@ -232,14 +232,9 @@ def find_repairs(c: Connection, root: RootRecord) -> list[Repair]:
             *(repair_id, tuple(map(_decode_place, value["places"])), value["resolution"]),
             value["judged"] and tuple(value["judged"]),
         )
-        for repair_id, value in _JOURNAL.find(c, root)
+        for repair_id, value in REPAIRS.find(c, root)
     )
     return [repair for repair in found if all(map(_is_sound, repair.places))]
-
-
-def drop_repair(c: Connection, root_id: RootId, repair_id: str) -> None:
-    """Delete a repair that was finished or undone."""
-    _JOURNAL.drop(c, root_id, repair_id)
 
 
 class KeptFile(NamedTuple):
@@ -259,21 +254,16 @@ class KeptFile(NamedTuple):
 def save_kept(c: Connection, root: RootRecord, kept: KeptFile) -> None:
     """Record a file that a repair left."""
     place = _encode_place(kept.place)
-    _KEPT.save(c, root, kept.id, {"place": place, "stamps": kept.stamps, "kept_at": kept.kept_at})
+    KEPT_FILES.save(c, root, kept.id, {"place": place, "stamps": kept.stamps, "kept_at": kept.kept_at})
 
 
 def find_kept(c: Connection, root: RootRecord) -> list[KeptFile]:
     """Return the files that repairs in a root left, the oldest first."""
     found = (
         KeptFile(kept_id, _decode_place(value["place"]), tuple(value["stamps"]), value["kept_at"])
-        for kept_id, value in _KEPT.find(c, root)
+        for kept_id, value in KEPT_FILES.find(c, root)
     )
     return sorted((one for one in found if _is_sound(one.place)), key=lambda kept: (kept.kept_at, kept.path))
-
-
-def drop_kept(c: Connection, root_id: RootId, kept_id: str) -> None:
-    """Delete the row of a file that is gone."""
-    _KEPT.drop(c, root_id, kept_id)
 
 
 def _encode_place(place: JournalPlace) -> list[str]:

@@ -231,11 +231,6 @@ def has_folder(c: Connection, root_id: RootId, path: bytes) -> bool:
     return bool(c.value(f"SELECT EXISTS (SELECT 1 FROM folder WHERE root_id = ? AND {is_below})", root_id, *bounds))
 
 
-def ensure_folder(c: Connection, root_id: RootId, path: bytes) -> FolderId:
-    """Return the id of a folder, creating its row if needed."""
-    return ensure_folders(c, root_id, (path,))[path]
-
-
 def ensure_folders(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> dict[bytes, FolderId]:
     """Return the ids of folders by path, creating missing rows."""
     # RETURNING yields an existing row only if it is updated.

@@ -197,21 +197,12 @@ def find_reads(c: Connection, job: Job, since: int, root_id: RootId | None = Non
     return c.all(ReadAt, f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at", *values)
 
 
-class LastRun(NamedTuple):
-    """The last run of a job on a root that ended with one outcome."""
-
-    root_id: RootId
-    job: str
-    outcome: str
-    finished_at: int
-
-
-def find_last_runs(c: Connection) -> list[LastRun]:
-    """Return the last run of each root, job, and outcome."""
+def find_last_runs(c: Connection) -> dict[tuple[RootId, str, str], int]:
+    """Return when the last run of each root, job, and outcome ended."""
     query = """
         SELECT root_id, job, outcome, max(finished_at) FROM run WHERE outcome IS NOT NULL
         GROUP BY root_id, job, outcome ORDER BY root_id, job, outcome"""
-    return c.all(LastRun, query)
+    return {tuple(key): finished_at for *key, finished_at in c.rows(query)}
 
 
 def sum_read(c: Connection) -> dict[tuple[RootId, str], int]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import files
 from integrity.catalog.copies import states_of_file
-from integrity.catalog.root_meta import KeptFile, drop_kept, find_kept
+from integrity.catalog.root_meta import KEPT_FILES, KeptFile, find_kept
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import Action, record_action
 from integrity.errors import ConfigError, ReadError, ReadInterrupted, RootSuspended, show_path
@@ -202,7 +202,7 @@ class KeptRemover:
     def _record(self, kept: KeptFile, state: KeptState) -> None:
         run = self._run
         with run.writing() as connection:
-            drop_kept(connection, run.root.id, kept.id)
+            KEPT_FILES.drop(connection, run.root.id, kept.id)
             if state is KeptState.REMOVED:
                 outcome = f"removed the damaged file kept as {show_path(kept.place.kept)}"
                 done = Action(run.context.find_actor(), ActionVerb.REPAIR, outcome, run.root.path, kept.place.path)
