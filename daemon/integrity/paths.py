@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import re
 import shlex
 
@@ -19,6 +18,8 @@ def path_fields(name: str, path: bytes) -> dict[str, object]:
     try:
         return {name: path.decode("utf-8")}
     except UnicodeDecodeError:
+        import binascii  # here, for most names are UTF-8
+
         text = path.decode("utf-8", "backslashreplace")
         return {name: text, f"{name}_b64": binascii.b2a_base64(path, newline=False).decode("ascii")}
 

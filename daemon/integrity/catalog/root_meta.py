@@ -10,7 +10,6 @@ I1  A service that ended without being asked to (crash, kill, power cut) leaves 
 """
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -267,10 +266,14 @@ def find_kept(c: Connection, root: RootRecord) -> list[KeptFile]:
 
 
 def _encode_place(place: JournalPlace) -> list[str]:
+    from base64 import b64encode  # here, for `status` repairs nothing
+
     return [b64encode(part).decode() for part in place]
 
 
 def _decode_place(parts: list[str]) -> JournalPlace:
+    from base64 import b64decode
+
     return JournalPlace(*map(b64decode, parts))
 
 
