@@ -328,7 +328,16 @@ class RootIdentity(NamedTuple):
     folder_inode: int  # or the number of its path, where inodes do not last; see same_place.py
     fs_type: str
     mount_point: bytes
-    names: tuple[str, ...] = ()  # all that can be seen now; empty for a recorded one
+    names: tuple[str, ...] = ()  # all that can be seen now, so no part of a comparison; empty for a recorded one
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RootIdentity) and self[:4] == other[:4]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:4])
 
 
 class SeenVersion(NamedTuple):

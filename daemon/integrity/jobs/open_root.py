@@ -422,7 +422,7 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
             absent, nested = find_absent(catalog, root, fd, excludes)
             mounts |= nested
         found = find_capability(fd, root.path), find_device(fd), find_mirror(fd)
-        if identity._replace(names=()) != root.identity:
+        if identity != root.identity:
             _save_identity(catalog, root, identity)
         return Opened(fd, *found, mounts, absent)
     except (RootSuspended, OSError) as error:  # also a disk that dies right after it was recognized
