@@ -218,7 +218,7 @@ def _explain(path: bytes, error: OSError) -> ConfigError:
     )
 
 
-def greet(path: bytes, catalog: bytes | None, patience_s: float) -> DaemonClient | None:
+def greet(path: bytes, catalog: bytes | None, patience_s: float) -> "DaemonClient | None":
     """
     Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
 
@@ -247,7 +247,7 @@ def greet(path: bytes, catalog: bytes | None, patience_s: float) -> DaemonClient
         return None
 
 
-def _is_believed(connection: socket.socket, path: bytes, catalog: bytes | None) -> bool:
+def _is_believed(connection: "socket.socket", path: bytes, catalog: bytes | None) -> bool:
     """Say whether who listens may speak for the catalog: anybody can lay a socket into a folder that is open to all."""
     believed = {0, os.geteuid()}
     if catalog is not None and os.path.exists(catalog):
@@ -277,7 +277,7 @@ def _name_group(gid: int) -> str:
         return str(gid)
 
 
-def find_daemon_of(catalog: bytes, *, patience_s: float = GREETING_S) -> DaemonClient | None:
+def find_daemon_of(catalog: bytes, *, patience_s: float = GREETING_S) -> "DaemonClient | None":
     """
     Find the daemon of a catalog: the link beside the catalog tells, or it is this user's own.
 
