@@ -11,7 +11,6 @@ from integrity.alerts.wording import sort_by_gravity
 from integrity.catalog import findings
 from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
-from integrity.catalog.own_checks import OwnCheckCounts, count_own_checks
 from integrity.catalog.root_meta import PastService, find_past_service, find_reports
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
@@ -27,6 +26,7 @@ from integrity.model import Finding, FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
+    from integrity.catalog.own_checks import OwnCheckCounts
     from integrity.disks.report import DeviceReport
     from integrity.jobs.scrub.plan import OpenTimes, Plan
 
@@ -67,7 +67,7 @@ class RootStatus(NamedTuple):
     windows: str = ""
     devices: "tuple[DeviceReport, ...]" = ()
     told_twice: int = 0
-    own_checks: OwnCheckCounts | None = None
+    own_checks: "OwnCheckCounts | None" = None
 
     @property
     def damaged_files(self) -> int:
@@ -254,8 +254,14 @@ def _find_root_status(
         windows=config.schedule.scrub,
         devices=tuple(find_reports(connection, root)),
         told_twice=findings.count_told_twice(connection, root.id),
-        own_checks=count_own_checks(connection, root.id) if settings.inspect else None,
+        own_checks=_count_own_checks(connection, root.id) if settings.inspect else None,
     )
+
+
+def _count_own_checks(connection: "Connection", root_id: RootId) -> "OwnCheckCounts":
+    from integrity.catalog.own_checks import count_own_checks  # here, for most roots are not inspected
+
+    return count_own_checks(connection, root_id)
 
 
 def _uses_windows(connection: "Connection", root: RootRecord) -> bool:
