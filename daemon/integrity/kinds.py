@@ -9,8 +9,6 @@ over this table. The order is that of gravity: a subject begins with the worst, 
 I1  Each kind has exactly one entry.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import NamedTuple
 

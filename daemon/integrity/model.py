@@ -4,12 +4,13 @@ The words of the domain, each with one meaning.
 Records are frozen and hold no behaviour beyond what follows from their own fields. Paths are bytes, relative to their
 root, without leading or trailing slash (R10). Times from stat are integer nanoseconds; times of our own are integer
 seconds UTC (``*_at``). Digests are raw bytes.
+
+Annotations are evaluated here, and where a short command loads named tuples: of each field whose annotation is text,
+Python up to 3.13 compiles it, which takes as long as all else that makes the class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import chain
 from typing import Any, NamedTuple, NewType, Self
@@ -282,7 +283,7 @@ class Readings(NamedTuple):
     hows: Sequence[ReadHow]
 
     @classmethod
-    def of(cls, some: Sequence[Reading]) -> Readings:
+    def of(cls, some: Sequence[Reading]) -> "Readings":
         """Put readings into columns; there is at least one."""
         witnesses, digests, blocks, hows, *_ = zip(*some, strict=True)
         return cls(tuple(zip(*witnesses, strict=True)), tuple(zip(*digests, strict=True)), blocks, hows)
@@ -298,22 +299,22 @@ class Readings(NamedTuple):
         return self.witnesses[4]
 
     @property
-    def columns(self) -> tuple[Sequence[Any], ...]:
+    def columns(self) -> "tuple[Sequence[Any], ...]":
         """Give all columns: of the witnesses, of the digests, blocks and how."""
         return *self.witnesses, *self.digests, self.blocks, self.hows
 
     @classmethod
-    def _from_columns(cls, columns: Sequence[Sequence[Any]]) -> Readings:
+    def _from_columns(cls, columns: "Sequence[Sequence[Any]]") -> "Readings":
         *values, blocks, hows = columns
         count = len(Witness._fields)
         return cls(tuple(values[:count]), tuple(values[count:]), blocks, hows)
 
-    def select(self, indexes: Sequence[int]) -> Readings:
+    def select(self, indexes: "Sequence[int]") -> "Readings":
         """Make columns of some of the files."""
         return self._from_columns([[column[index] for index in indexes] for column in self.columns])
 
     @classmethod
-    def join(cls, some: Sequence[Readings]) -> Readings:
+    def join(cls, some: "Sequence[Readings]") -> "Readings":
         """Put readings behind each other."""
         joined = zip(*(one.columns for one in some), strict=True)
         return cls._from_columns([list(chain.from_iterable(columns)) for columns in joined])
@@ -336,15 +337,23 @@ class Capability(NamedTuple):
     shows_mapped_writes: bool = True  # a store into a shared mapping moves mtime and ctime, if late
 
 
-@dataclass(frozen=True, slots=True)
-class RootIdentity:
+class RootIdentity(NamedTuple):
     """What a root is recognised by (R5): never a device number, which changes from boot to boot."""
 
     fs_id: str  # the surest name of the file system; see same_place.py
     folder_inode: int  # or the number of its path, where inodes do not last; see same_place.py
     fs_type: str
     mount_point: bytes
-    names: tuple[str, ...] = field(default=(), compare=False)  # all that can be seen now; empty for a recorded one
+    names: tuple[str, ...] = ()  # all that can be seen now, so no part of a comparison; empty for a recorded one
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RootIdentity) and self[:4] == other[:4]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:4])
 
 
 class SeenVersion(NamedTuple):
@@ -413,7 +422,7 @@ class Tally(StrEnum):
     NOT_DUE = "not_due"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, match_args=False)
 class RunCounts:
     """
     What a run covered: each known name in exactly one of the nine tallies (R8), and some "of which".
@@ -444,7 +453,7 @@ class RunCounts:
         """Count ``count`` names under ``tally``; negative to take a former tally back."""
         setattr(self, tally.value, getattr(self, tally.value) + count)
 
-    def __iadd__(self, other: RunCounts) -> Self:
+    def __iadd__(self, other: "RunCounts") -> Self:
         """Add what another run covered, number by number."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))

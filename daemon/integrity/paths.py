@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import binascii
 import re
 import shlex
-import string
 
 _NEWLINE = "${IFS#??}"
 
@@ -20,6 +18,8 @@ def path_fields(name: str, path: bytes) -> dict[str, object]:
     try:
         return {name: path.decode("utf-8")}
     except UnicodeDecodeError:
+        import binascii  # here, for most names are UTF-8
+
         text = path.decode("utf-8", "backslashreplace")
         return {name: text, f"{name}_b64": binascii.b2a_base64(path, newline=False).decode("ascii")}
 
@@ -66,4 +66,4 @@ def _escape(byte: int) -> str:
     return chr(byte) if byte in _PLAIN else f"\\{byte:03o}"
 
 
-_PLAIN = frozenset(b"/._,:=+@ " + string.ascii_letters.encode() + string.digits.encode())
+_PLAIN = frozenset(b"/._,:=+@ ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")

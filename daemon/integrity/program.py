@@ -71,16 +71,20 @@ def _show(words: Iterable[str | bytes]) -> Iterable[str]:
 @cache
 def find_program(path: str | None = None) -> str:
     """Return the words that start this program: its name if ``path`` (of the environment: None) leads to it."""
-    from integrity.paths import shell_word  # here, for --help does without
-
     script = _find_script()
     if script is None:
-        return f"{shell_word(sys.executable)} -m {NAME}"
+        return f"{_quote(sys.executable)} -m {NAME}"
     folders = os.get_exec_path() if path is None else path.split(os.pathsep)
     places = (os.path.join(folder, NAME) for folder in folders)  # shutil.which takes 2 ms to import
     found = next((one for one in places if os.path.isfile(one) and os.access(one, os.X_OK)), None)
     is_on_path = found is not None and os.path.samefile(found, script)
-    return NAME if is_on_path else shell_word(os.path.abspath(script))
+    return NAME if is_on_path else _quote(os.path.abspath(script))
+
+
+def _quote(path: str) -> str:
+    from integrity.paths import shell_word  # here, for --help does without
+
+    return shell_word(path)
 
 
 def _find_script() -> str | None:

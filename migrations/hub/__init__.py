@@ -1,1 +1,1 @@
-"""Numbered versions of the hub's schema. They have the environment of the catalog's."""
+"""Numbered versions of the hub's schema, for Alembic."""

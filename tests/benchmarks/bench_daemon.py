@@ -36,7 +36,7 @@ def main() -> None:
             for number in range(FILES // FOLDERS):
                 (folder / f"{number}.txt").write_text(f"{nth} {number}\n")
         box.configure(f'[[root]]\npath = "{root}"\n[schedule]\nscrub = "mon 00:00-00:01"\n')
-        with Service(box) as service:
+        with Service(box, is_shared=False) as service:
             _tell(service, "ready")
             wait_until(lambda: count_rows(box) == FILES, "all files recorded", timeout_s=600, every_s=0.5)
             service.wait_begun()
@@ -45,7 +45,7 @@ def main() -> None:
             box.run("scrub", expect=0, timeout=600)
             _tell(service, "scrubbed")
             service.stop()
-        with Service(box) as service:
+        with Service(box, is_shared=False) as service:
             service.wait_begun()
             _tell(service, "started anew")
             _idle(service)

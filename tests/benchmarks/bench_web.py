@@ -30,6 +30,12 @@ VIEWERS, MINUTE_S, TURNS = 50, 60.0, 5
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
+class OwnPage(WebPage):
+    """A page whose memory is its own."""
+
+    is_shared = False
+
+
 def main() -> None:
     """Make the tree, damage files, find that, and ask for the pages."""
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as home:
@@ -41,7 +47,7 @@ def main() -> None:
         damage(root)
         box.run("scan", root, timeout=3600)
         print(f"{count:,} files, {len(box.findings('findings')):,} findings")
-        with WebPage(box, toml) as page:
+        with OwnPage(box, toml) as page:
             visitor = page.visitor()
             visitor.get("/")
             visitor.get("/browse/1")
@@ -84,7 +90,7 @@ def measure(visitor: WebClient, place: str) -> float:
 
 def watch(box: Box, toml: str) -> None:
     """Measure what viewers of the live page cost the service."""
-    with WebPage(box, toml) as page, Service(box) as service:
+    with OwnPage(box, toml) as page, Service(box) as service:
         visitor = page.visitor()
         streams: list[socket.socket] = []
         for number in (0, VIEWERS):

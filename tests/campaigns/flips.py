@@ -15,11 +15,13 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +35,19 @@ from support.flips import find_flips, find_lost_writes, find_pages, flip_bit
 from support.killpoints import run_forked
 
 TALLIED = ("file", "version", "finding", "copy_file")
+_WRITER = """
+import os, sys
+from integrity.catalog.connection import Catalog
+with Catalog.open(sys.argv[1], writes=True) as catalog:
+    with catalog.transaction() as c:
+        for change in ("file SET reason = reason", "version SET note = note", "finding SET step = step",
+                       "folder SET path = path", "run SET error = error", "copy_file SET stated = stated"):
+            c.run(f"UPDATE {change}")
+    print("written", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+"""
+"""A program that writes all pages of the most important tables to the log as they are, and keeps the catalog open."""
 
 
 class Outcome(StrEnum):
@@ -165,6 +180,37 @@ def flip_file(world: World, judge: Judge, seed: int, count: int) -> Iterator[Fli
     world.restore("base", tree=False)
 
 
+def flip_header(world: World, judge: Judge, seed: int, count: int) -> Iterator[Flipped]:
+    """Flip bits of the header of the file, each once: 800 are all."""
+    clean = world.box.catalog.read_bytes()
+    for number in random.Random(seed).sample(range(800), min(count, 800)):
+        world.restore("base", tree=False)
+        byte, bit = divmod(number, 8)
+        world.box.catalog.write_bytes(clean[:byte] + bytes([clean[byte] ^ 1 << bit]) + clean[byte + 1 :])
+        yield judge.judge(f"header: bit {bit} of byte {byte}")
+    world.restore("base", tree=False)
+
+
+def flip_live_log(world: World, judge: Judge, seed: int, count: int) -> Iterator[Flipped]:
+    """Flip bits in the log of a program that has the catalog open, while other commands use it."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        world.restore("base", tree=False)
+        with _writing(world):
+            yield judge.judge(f"seed {seed}, live: {flip_bit(Path(f'{world.box.catalog}-wal'), chance)}")
+    world.restore("base", tree=False)
+
+
+@contextmanager
+def _writing(world: World) -> Iterator[None]:
+    command = [sys.executable, "-c", _WRITER, str(world.box.catalog)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"written\n"
+        yield
+        writer.kill()
+
+
 def flip_log(world: World, seed: int, count: int) -> Iterator[Flipped]:
     """Flip bits in the log of a scan that was killed; what stands behind them is lost, as by an earlier kill."""
     chance = random.Random(seed)
@@ -192,7 +238,11 @@ def flip_log(world: World, seed: int, count: int) -> Iterator[Flipped]:
 
 
 def run(seed: int, rounds: int, bits: int) -> Result:
-    """Flip a bit of each page ``rounds`` times, lose each write, and flip ``bits`` bits of the file and of the log."""
+    """
+    Flip a bit of each page ``rounds`` times, lose each write, and flip ``bits`` bits of the file and of the log.
+
+    The log is flipped while a program uses it, and after one was killed; of the header up to ``bits`` bits, once each.
+    """
     result = Result()
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder, World(Path(folder)) as world:
         world.make(is_served=True)
@@ -207,6 +257,8 @@ def run(seed: int, rounds: int, bits: int) -> Result:
             _add_all(result, f"pages, seed {seed + nth}", flip_pages(world, judge, seed + nth))
         _add_all(result, "lost writes", lose_writes(world, judge, before))
         _add_all(result, "file", flip_file(world, judge, seed, bits))
+        _add_all(result, "header", flip_header(world, judge, seed, bits))
+        _add_all(result, "live log", flip_live_log(world, judge, seed, bits))
         _add_all(result, "log", flip_log(world, seed, bits))
     return result
 

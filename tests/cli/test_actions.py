@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.actions import Action, find_actions
 from integrity.catalog.connection import Catalog
+from integrity.catalog.runs import Action, find_actions
 from integrity.jobs.actor import COMMAND_LINE
 from integrity.model import ActionVerb
 from support.cli import Box

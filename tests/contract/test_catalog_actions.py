@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog.actions import Action, find_actions, record_action
 from integrity.catalog.roots import remove_root
+from integrity.catalog.runs import Action, find_actions, record_action
 from integrity.errors import CatalogError
 from integrity.model import ActionVerb, Actor, FindingId
 from support.catalogs import NOW, CatalogBox

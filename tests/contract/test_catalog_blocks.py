@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integrity.catalog import blocks, checkpoints
-from integrity.catalog.blocks import BLOCKS_PER_RUN, BlockRun
-from integrity.catalog.checkpoints import Purpose
+from integrity.catalog import blocks
+from integrity.catalog.blocks import BLOCKS_PER_RUN, Purpose
 from integrity.catalog.copying import read_schema
 from integrity.catalog.db import Connection
 from integrity.model import Blocks, Digests, FileId, Witness
@@ -44,7 +43,7 @@ def test_packed_runs_hold_every_block(parts: list[tuple[bytes, int]], has_crc: b
         assert blocks.load_blocks(c, file_id, 1, MIB) == original
 
     assert found.pop() is None
-    kinds = zip(*filter(None, found), strict=True)
+    kinds = zip(*(one[2:] for one in found if one is not None), strict=True)
     assert [b"".join(kind) for kind in kinds] == [original.md5, original.xxh3_128, original.crc64nvme]
 
 
@@ -62,12 +61,12 @@ def test_appended_windows_are_what_one_reading_would_be(parts: list[tuple[bytes,
         start = 0
         for cut in [*cuts, len(original)]:
             end = min(start + cut, len(original))
-            checkpoints.append_runs(c, number, cut_out(original, start, end))
+            blocks.append_runs(c, number, cut_out(original, start, end))
             start = end
         _save(box, c, start * MIB)
-        found = checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
+        found = blocks.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
         assert found is not None
-        assert checkpoints.load_checkpoint_blocks(c, found) == cut_out(original, 0, start)
+        assert blocks.load_checkpoint_blocks(c, found) == cut_out(original, 0, start)
 
 
 @pytest.mark.parametrize(("first_has_crc", "second_has_crc"), [(False, True), (True, False)])
@@ -81,11 +80,11 @@ def test_windows_of_which_one_has_no_crc_have_none(
         number = _save(box, c, 0)
         for start, end, has_crc in ((0, first_count, first_has_crc), (first_count, 1600, second_has_crc)):
             part = cut_out(original, start, end)
-            checkpoints.append_runs(c, number, part if has_crc else replace(part, crc64nvme=b""))
+            blocks.append_runs(c, number, part if has_crc else replace(part, crc64nvme=b""))
         _save(box, c, 1600 * MIB)
-        found = checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
+        found = blocks.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
         assert found is not None
-        assert checkpoints.load_checkpoint_blocks(c, found) == replace(original, crc64nvme=b"")
+        assert blocks.load_checkpoint_blocks(c, found) == replace(original, crc64nvme=b"")
 
 
 def cut_out(blocks_of_it: Blocks, start: int, end: int) -> Blocks:
@@ -95,7 +94,7 @@ def cut_out(blocks_of_it: Blocks, start: int, end: int) -> Blocks:
 
 
 def _save(box: CatalogBox, c: Connection, offset_bytes: int, witness: Witness = WITNESS) -> int:
-    return checkpoints.save_checkpoint(
+    return blocks.save_checkpoint(
         *(c, box.root.id, b"big", Purpose.RECORD),
         witness=witness,
         offset_bytes=offset_bytes,
@@ -112,7 +111,7 @@ def test_tebibyte_of_holes_costs_one_row(box: CatalogBox) -> None:
     with box.catalog.read() as c:
         assert c.column("SELECT length(md5) + length(xxh3_128) + length(crc64nvme) FROM block_run") == [40]
         last = blocks.load_run(c, file_id, 1, TIB_BLOCKS // BLOCKS_PER_RUN - 1)
-        assert last == BlockRun(b"\x77" * 16 * 1024, b"\x99" * 16 * 1024, crc64nvme=b"\x55" * 8 * 1024)
+        assert last[1:] == (1024, b"\x77" * 16 * 1024, b"\x99" * 16 * 1024, b"\x55" * 8 * 1024)
         assert blocks.load_run(c, file_id, 1, TIB_BLOCKS // BLOCKS_PER_RUN) is None
 
 
@@ -141,21 +140,21 @@ def test_checkpoint_goes_on_where_it_stopped(box: CatalogBox) -> None:
     first = make_blocks("a", 1500)
     with box.catalog.transaction() as c:
         number = _save(box, c, 1500 * MIB)
-        checkpoints.append_runs(c, number, first)
-        found = checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
+        blocks.append_runs(c, number, first)
+        found = blocks.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
         assert found is not None
         assert (found.offset_bytes, found.md5_state, found.witness) == (1500 * MIB, b"state", WITNESS)
         assert found.block_size_bytes == MIB
-        assert checkpoints.load_checkpoint_blocks(c, found) == first
+        assert blocks.load_checkpoint_blocks(c, found) == first
         assert _save(box, c, 1501 * MIB) == number
-        verify = checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.VERIFY)
+        verify = blocks.load_checkpoint(c, box.root.id, b"big", Purpose.VERIFY)
         assert verify is None
 
 
 def test_checkpoint_of_a_verification_keeps_the_bad_blocks(box: CatalogBox) -> None:
     """Damage that was found before the window ended is not forgotten."""
     with box.catalog.transaction() as c:
-        checkpoints.save_checkpoint(
+        blocks.save_checkpoint(
             *(c, box.root.id, b"big", Purpose.VERIFY),
             witness=WITNESS,
             offset_bytes=7 * MIB,
@@ -163,7 +162,7 @@ def test_checkpoint_of_a_verification_keeps_the_bad_blocks(box: CatalogBox) -> N
             now=NOW,
             bad_blocks=(3, 5),
         )
-        found = checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.VERIFY)
+        found = blocks.load_checkpoint(c, box.root.id, b"big", Purpose.VERIFY)
 
     assert found is not None
     assert (found.bad_blocks, found.md5_state) == ((3, 5), None)
@@ -173,19 +172,19 @@ def test_blocks_of_another_witness_are_dropped(box: CatalogBox) -> None:
     """Digests of content that is gone do not become part of the new content's."""
     with box.catalog.transaction() as c:
         number = _save(box, c, 3 * MIB)
-        checkpoints.append_runs(c, number, make_blocks("old", 3))
+        blocks.append_runs(c, number, make_blocks("old", 3))
         _save(box, c, 0, WITNESS._replace(ctime_ns=99))
-        found = checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
+        found = blocks.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
         assert found is not None
-        assert len(checkpoints.load_checkpoint_blocks(c, found)) == 0
+        assert len(blocks.load_checkpoint_blocks(c, found)) == 0
 
 
 def test_dropped_checkpoint_leaves_nothing(box: CatalogBox) -> None:
     """A file that was read to its end has no checkpoint."""
     with box.catalog.transaction() as c:
-        checkpoints.append_runs(c, _save(box, c, 3 * MIB), make_blocks("a", 3))
-        checkpoints.drop_checkpoint(c, box.root.id, b"big", Purpose.VERIFY)
-        assert checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD) is not None
-        checkpoints.drop_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
-        assert checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD) is None
+        blocks.append_runs(c, _save(box, c, 3 * MIB), make_blocks("a", 3))
+        blocks.drop_checkpoint(c, box.root.id, b"big", Purpose.VERIFY)
+        assert blocks.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD) is not None
+        blocks.drop_checkpoint(c, box.root.id, b"big", Purpose.RECORD)
+        assert blocks.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD) is None
         assert c.column("SELECT run FROM checkpoint_run") == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integrity.catalog import removal, versions
+from integrity.catalog import baselines, versions
 from integrity.catalog.versions import FileVersion, VersionState
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
@@ -24,7 +24,7 @@ def promote(box: CatalogBox, file_id: FileId, because: BaselineReason = Baseline
     with box.catalog.transaction() as c:
         candidate = versions.get_candidate(c, file_id)
         assert candidate is not None
-        return removal.promote(c, box.root, candidate, because, now=NOW + 9, boot_id=box.boot_id, note="why")
+        return baselines.promote(c, box.root, candidate, because, now=NOW + 9, boot_id=box.boot_id, note="why")
 
 
 def get(box: CatalogBox, file_id: FileId) -> FileVersion | None:
@@ -40,7 +40,7 @@ def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
         promote(box, file_id, because)
     with box.catalog.transaction() as c:
         for file_id, why in zip(ids[2:], (BaselineReason.DELETED, BaselineReason.FORGOTTEN), strict=True):
-            removal.remove_files(c, box.root, [file_id], because=why, now=NOW + 9)
+            baselines.remove_files(c, box.root, [file_id], because=why, now=NOW + 9)
         assert versions.count_replaced(c, box.root.id, NOW + 9 - DAY_S, NOW + 9) == (1, 1)
         assert versions.count_replaced(c, box.root.id, NOW + 9 - DAY_S, NOW + 8) == (0, 0)
         assert versions.count_replaced(c, box.root.id, NOW + 10, NOW + DAY_S) == (0, 0)
@@ -55,7 +55,7 @@ def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
             promote(box, file_id, BaselineReason.EDITED)
     stage(box, staged, make_reading("now"), state=VersionState.STAGED)
     with box.catalog.transaction() as c:
-        removal.remove_files(c, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
+        baselines.remove_files(c, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
         assert versions.count_replaced(c, box.root.id, 0, NOW + 9) == (1, 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import baselines, blocks, files, maintenance, removal, versions
+from integrity.catalog import baselines, blocks, files, maintenance, versions
 from integrity.catalog.connection import Connection
 from integrity.catalog.rows import FileContent
 from integrity.catalog.versions import FileVersion, find_by_former_content, find_outdated, forget_deleted
@@ -22,7 +22,7 @@ def replace_with(box: CatalogBox, file_id: FileId, reading: Reading, because: Ba
 
 def remove(box: CatalogBox, *ids: FileId, because: BaselineReason = BaselineReason.DELETED) -> None:
     with box.catalog.transaction() as c:
-        removal.remove_files(c, box.root, ids, because=because, now=NOW + 9)
+        baselines.remove_files(c, box.root, ids, because=because, now=NOW + 9)
 
 
 def find_history(box: CatalogBox, key: bytes | FileId) -> list[FileVersion]:
@@ -80,7 +80,7 @@ def test_former_content_is_found_by_digest_or_if_need_be_by_size(box: CatalogBox
     deleted = box.record(b"deleted", make_reading("gone"))
     replace_with(box, replaced, make_reading("new"), BaselineReason.EDITED)
     with box.catalog.transaction() as c:
-        removal.remove_files(c, box.root, [deleted], because=BaselineReason.DELETED, now=NOW)
+        baselines.remove_files(c, box.root, [deleted], because=BaselineReason.DELETED, now=NOW)
         wanted = [FileContent(5000, make_digests(seed), None) for seed in ("old", "gone", "new")]
         found = find_by_former_content(c, box.root.id, [*wanted, FileContent(5000, Digests(), make_blocks("x", 3))])
 

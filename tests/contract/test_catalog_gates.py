@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from integrity.catalog import gate_passes, runs, versions
-from integrity.catalog.baselines import record_files, replace_baseline
+from integrity.catalog.baselines import record_files, remove_files, replace_baseline
 from integrity.catalog.gate_passes import Passed
-from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import add_root, remove_root
 from integrity.catalog.versions import VersionState, find_outdated, forget_deleted
 from integrity.jobs.gate.changes import Changes, find_changes, find_changes_after

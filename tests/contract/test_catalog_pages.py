@@ -1,4 +1,4 @@
-"""What a disk does to a catalog's file: an error, or what was written, and nothing else (I1 of ``db`` and ``log``)."""
+"""What a disk does to a catalog's file: an error, or what was written, and nothing else (I1 of ``db``)."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.connection import Catalog, Connection
-from integrity.catalog.paging import write_in_pages
+from integrity.catalog.connection import Catalog, Connection, write_in_pages
 from support.catalogs import CatalogBox
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integrity.catalog import maintenance, report_queue, report_rows, roots
+from integrity.catalog import maintenance, report_queue, roots
 from support.catalogs import NOW, CatalogBox
 
 TABLES = ("report_state", "report_change", "report_message", "report_folder")
@@ -14,9 +14,9 @@ def fill(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         report_queue.start_stream(c, "https://hub.example", bytes(16), NOW)
         report_queue.add_messages(c, [report_queue.QueuedMessage(1, NOW, "state", 0, "{}")], ())
-        report_rows.set_rules(c, box.root.id, "*.tmp")
-        report_rows.begin_digests(c, [box.get(file_id).folder_id])
-        report_rows.save_digest(c, box.get(file_id).folder_id, bytes(16), bytes(16))
+        report_queue.set_rules(c, box.root.id, "*.tmp")
+        report_queue.begin_digests(c, [box.get(file_id).folder_id])
+        report_queue.save_digest(c, box.get(file_id).folder_id, bytes(16), bytes(16))
 
 
 def count(box: CatalogBox, table: str) -> int:
@@ -31,7 +31,7 @@ def test_removed_root_leaves_no_digests(box: CatalogBox) -> None:
         roots.remove_root(c, box.root.id)
 
     with box.catalog.read() as c:
-        assert not report_rows.has_rules(c, box.root.id, "*.tmp")
+        assert not report_queue.has_rules(c, box.root.id, "*.tmp")
     assert 0 == count(box, "report_folder")
     assert maintenance.check(box.catalog).is_right
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from integrity.catalog import checkpoints, findings, roots, runs, versions
-from integrity.catalog.checkpoints import Purpose
+from integrity.catalog import blocks, findings, roots, runs, versions
+from integrity.catalog.blocks import Purpose
 from integrity.catalog.connection import Connection
 from integrity.catalog.findings import NewFinding
 from integrity.errors import CatalogError
@@ -212,14 +212,14 @@ def test_forgotten_root_leaves_nothing(box: CatalogBox) -> None:
         )
         new = NewFinding(FindingKind.ROT, box.root.id, file_id, b"d/a", "message")
         findings.open_finding(c, new, now=NOW, run_id=box.run_id)
-        number = checkpoints.save_checkpoint(
+        number = blocks.save_checkpoint(
             *(c, box.root.id, b"big", Purpose.RECORD),
             witness=Witness(1, 2, 3, 4),
             offset_bytes=0,
             block_size_bytes=MIB,
             now=NOW,
         )
-        checkpoints.append_runs(c, number, make_blocks("c", 3))
+        blocks.append_runs(c, number, make_blocks("c", 3))
         roots.remove_root(c, box.root.id)
         left = {name: c.value(f"SELECT count(*) FROM {name}") for name in read_tables()}
 

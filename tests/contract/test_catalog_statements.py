@@ -14,8 +14,7 @@ import integrity.catalog
 from integrity.catalog.copy_listing import StoredListing
 from integrity.catalog.copying import read_schema
 from integrity.catalog.db import Connection
-from integrity.catalog.files import make_anew
-from integrity.catalog.worklist import WorkOrder, create_worklist
+from integrity.catalog.files import WorkOrder, create_worklist, make_anew
 from integrity.model import RootId
 
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")

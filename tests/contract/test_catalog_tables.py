@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from integrity.catalog import removal
+from integrity.catalog import baselines
 from integrity.catalog.connection import Catalog
 from integrity.catalog.db import APPLICATION_ID
 from integrity.errors import CatalogError
@@ -68,7 +68,7 @@ def test_file_numbers_are_never_given_twice(box: CatalogBox) -> None:
     """A file that is recorded after the last one was removed has a number of its own (I2)."""
     first = box.record(b"a")
     with box.catalog.transaction() as c:
-        removal.remove_files(c, box.root, [first], because=BaselineReason.DELETED, now=NOW)
+        baselines.remove_files(c, box.root, [first], because=BaselineReason.DELETED, now=NOW)
     second = box.record(b"b")
 
     assert second > first

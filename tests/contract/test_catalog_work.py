@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from integrity.catalog import baselines, findings, removal
+from integrity.catalog import baselines, findings
 from integrity.catalog.connection import Catalog
 from integrity.catalog.coverage import coverage
+from integrity.catalog.files import WorkOrder, count_larger, create_worklist, page_worklist
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.worklist import WorkOrder, WorkSummary, count_larger, create_worklist, page_worklist
 from integrity.model import BaselineReason, FileId, FindingKind, Readings
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
@@ -29,7 +27,7 @@ def order_of(box: CatalogBox, order: WorkOrder, *, limit: int = 1000) -> list[by
             after = page[-1][0]
             paths += [record.path for _, record in page]
             size += sum(record.witness.size_bytes for _, record in page)
-    assert summary == WorkSummary(len(paths), size)
+    assert summary == (len(paths), size)
     return paths
 
 
@@ -68,7 +66,7 @@ def test_wave_of_suspects_has_no_priority(box: CatalogBox, everything: WorkOrder
     suspect(box, *ids[30:])
 
     assert order_of(box, everything) == [b"%02d" % n for n in range(60)]
-    assert order_of(box, replace(everything, older_than_at=NOW - DAY_S, has_suspects=True)) == []
+    assert order_of(box, everything._replace(older_than_at=NOW - DAY_S, has_suspects=True)) == []
 
 
 def test_few_suspects_are_due_whatever_the_age_of_the_others(box: CatalogBox, everything: WorkOrder) -> None:
@@ -78,11 +76,11 @@ def test_few_suspects_are_due_whatever_the_age_of_the_others(box: CatalogBox, ev
     with box.catalog.transaction() as c:
         damage = NewFinding(FindingKind.SILENT_REWRITE, box.root.id, ids[8], b"08", "why")
         findings.open_finding(c, damage, now=NOW, run_id=None)
-    due = replace(everything, older_than_at=NOW - DAY_S)
+    due = everything._replace(older_than_at=NOW - DAY_S)
 
     assert order_of(box, due) == []
-    assert order_of(box, replace(due, has_suspects=True)) == [b"07"]
-    assert order_of(box, replace(everything, at_least_bytes=0, has_suspects=True)) == [b"07"]
+    assert order_of(box, due._replace(has_suspects=True)) == [b"07"]
+    assert order_of(box, everything._replace(at_least_bytes=0, has_suspects=True)) == [b"07"]
     with box.catalog.read() as c:
         assert coverage(c, box.root.id, now=NOW, verify_every_s=DAY_S).suspects == 1
 
@@ -113,7 +111,7 @@ def test_others_write_while_a_list_is_made(box: CatalogBox, everything: WorkOrde
             summary = create_worklist(c, everything)
         with box.catalog.read() as c:
             assert [first] == [record.id for _, record in page_worklist(c, 0)]
-    assert WorkSummary(1, 5000) == summary
+    assert (1, 5000) == summary
 
 
 def test_files_that_go_meanwhile_are_left_out(box: CatalogBox, everything: WorkOrder) -> None:
@@ -121,7 +119,7 @@ def test_files_that_go_meanwhile_are_left_out(box: CatalogBox, everything: WorkO
     first, second = box.record(b"a"), box.record(b"b")
     with box.catalog.transaction() as c:
         create_worklist(c, everything)
-        removal.remove_files(c, box.root, [first], because=BaselineReason.DELETED, now=NOW)
+        baselines.remove_files(c, box.root, [first], because=BaselineReason.DELETED, now=NOW)
         assert [record.id for _, record in page_worklist(c, 0)] == [second]
 
 

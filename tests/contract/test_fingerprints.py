@@ -17,7 +17,7 @@ import pytest
 from integrity.catalog import baselines, findings
 from integrity.catalog.db import Connection
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.folders import find_fingerprints, set_fingerprints
+from integrity.catalog.roots import find_fingerprints, set_fingerprints
 from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderListing
 from integrity.files.open_beneath import open_root

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.actions import Action, find_actions
 from integrity.catalog.connection import Catalog, Connection
+from integrity.catalog.runs import Action, find_actions
 from integrity.errors import AppError, ConfigError
 from integrity.jobs.byte_pattern import Side
 from integrity.jobs.picture_type import Picture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.connection import Catalog
-from integrity.catalog.disk_reports import replace_reports
+from integrity.catalog.root_meta import replace_reports
 from integrity.config import Config, parse_config
 from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
 from integrity.files.block_devices import find_device

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from integrity.catalog import baselines, removal
+from integrity.catalog import baselines
 from integrity.catalog.baselines import Verified
 from integrity.catalog.db import Connection
 from integrity.errors import HubError
@@ -108,7 +108,7 @@ def test_removed_folders_disappear(reporting: ReportingBox, hub: SmallHub) -> No
     ids = reporting.box.record_all({b"a/b/c": make_reading(1), b"a/d/e": make_reading(2), b"f": make_reading(3)})
     reporting.report()
     with reporting.box.catalog.transaction() as c:
-        removal.remove_files(c, reporting.box.root, ids[:1], because=BaselineReason.DELETED, now=NOW)
+        baselines.remove_files(c, reporting.box.root, ids[:1], because=BaselineReason.DELETED, now=NOW)
 
     reporting.report()
 

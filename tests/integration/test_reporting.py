@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import report_queue, roots, runs
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.copying import copy_database
+from integrity.catalog.runs import Action, record_action
 from integrity.errors import HubError, ReadInterrupted
 from integrity.files.excludes import BUILTIN
 from integrity.model import ActionVerb, Actor, Job, Outcome, RunCounts

@@ -21,26 +21,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from integrity.catalog import (
-    baselines,
-    blocks,
-    copies,
-    files,
-    findings,
-    folders,
-    maintenance,
-    removal,
-    versions,
-)
-from integrity.catalog.baselines import Verified
+from integrity.catalog import baselines, blocks, copies, files, findings, maintenance, roots, versions
+from integrity.catalog.baselines import MovedFile, Verified
 from integrity.catalog.connection import Connection
 from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
+from integrity.catalog.files import WorkOrder, create_worklist, page_worklist
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.removal import MovedFile
 from integrity.catalog.rows import FileContent, Sighting, split_path
 from integrity.catalog.versions import VersionState
-from integrity.catalog.worklist import WorkOrder, WorkSummary, create_worklist, page_worklist
 from integrity.errors import CatalogError
 from integrity.kinds import CONTENT_FINDINGS, DOUBTS
 from integrity.model import (
@@ -345,7 +334,7 @@ class CatalogMachine(RuleBasedStateMachine):
         """A file leaves the catalog."""
         box, file_id = self._box, self._id(number)
         with self._changing() as c:
-            removal.remove_files(c, box.root, [file_id], because=because, now=self._now)
+            baselines.remove_files(c, box.root, [file_id], because=because, now=self._now)
             self._take_out(file_id, because)
 
     def _take_out(self, file_id: FileId, because: BaselineReason) -> None:
@@ -366,10 +355,14 @@ class CatalogMachine(RuleBasedStateMachine):
             targets[-1] = path
         with self._changing() as c:
             moved = [
-                MovedFile(file_id, folders.ensure_folder(c, box.root.id, split_path(target)[0]), target)
+                MovedFile(
+                    file_id,
+                    roots.ensure_folders(c, box.root.id, [split_path(target)[0]])[split_path(target)[0]],
+                    target,
+                )
                 for file_id, target in zip(ids, targets, strict=True)
             ]
-            removal.move_files(c, box.root, moved, now=self._now)
+            baselines.move_files(c, box.root, moved, now=self._now)
             for file_id, target in zip(ids, targets, strict=True):
                 self._is.files[file_id].path = target
             for file_id, target in zip(ids, targets, strict=True):
@@ -399,12 +392,12 @@ class CatalogMachine(RuleBasedStateMachine):
         records = box.get(old_id), box.get(new_id)
         if old.content != new.content:
             with pytest.raises(ValueError, match="different contents"), box.catalog.transaction() as c:
-                removal.merge_moved(c, box.root, *records, self._now)
+                baselines.merge_moved(c, box.root, *records, self._now)
             return
         if old.reading.blocks != new.reading.blocks:
             return
         with self._changing() as c:
-            removal.merge_moved(c, box.root, *records, self._now)
+            baselines.merge_moved(c, box.root, *records, self._now)
             for one in self._find_unresolved(new_id):
                 self._end(one, "the file was moved here")
             self._is.candidates.pop(new_id, None)
@@ -541,7 +534,7 @@ class CatalogMachine(RuleBasedStateMachine):
         with self._changing() as c:
             candidate = versions.get_candidate(c, file_id)
             assert candidate is not None
-            is_done = removal.promote(c, self._box.root, candidate, because, self._now, self._box.boot_id)
+            is_done = baselines.promote(c, self._box.root, candidate, because, self._now, self._box.boot_id)
             one = self._is.candidates[file_id]
             if one.reading is None:
                 assert is_done
@@ -800,7 +793,7 @@ class CatalogMachine(RuleBasedStateMachine):
             pages = _page(lambda after: page_worklist(c, after, 2))
             wanted = self._list_by_hand(order)
             assert wanted == [record.id for _, record in pages]
-            assert summary == WorkSummary(len(wanted), sum(self._is.files[one].size for one in wanted))
+            assert summary == (len(wanted), sum(self._is.files[one].size for one in wanted))
 
     def _list_by_hand(self, order: WorkOrder) -> list[FileId]:
         now = order.now

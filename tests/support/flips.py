@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from integrity.catalog.database_file import carry_over
 from integrity.catalog.db import Connection
-from integrity.catalog.log import carry_over
 
 PAGE_BYTES = 4096
 

@@ -38,7 +38,7 @@ def test_file_system_is_recognised_by_its_uuid(fs_type: str) -> None:
         view.rmdir()
 
     assert get_plain_name(first.fs_id).split("/")[0] == f"uuid:{UUID}"
-    assert first == second
+    assert first == second._replace(names=("what is seen at another moment",))
     assert (first.fs_type, first.mount_point) == (fs_type, fs.mnt)
     assert (moved.fs_id, moved.folder_inode) == (first.fs_id, first.folder_inode)
     assert moved.mount_point == os.fsencode(view)

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from xxhash import xxh3_128_digest
 
-from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair, find_repairs, save_repair
+from integrity.catalog.root_meta import REPAIRS, JournalPlace, Repair, find_repairs, save_repair
 from integrity.files.excludes import Excludes
 from integrity.jobs.repair.inspect import Expected, Inspection
 from integrity.jobs.repair.plan import find_refusal
@@ -54,7 +54,7 @@ def test_repairs_under_way_are_kept_with_their_root(tmp_path: os.PathLike[str]) 
                 save_repair(c, box.root, Repair(f"odd{index}", (place,), "", None))
         with box.catalog.transaction() as c:
             assert [gone, repair] == find_repairs(c, box.root)
-            drop_repair(c, box.root.id, gone.id)
+            REPAIRS.drop(c, box.root.id, gone.id)
             assert [repair] == find_repairs(c, box.root)
 
 

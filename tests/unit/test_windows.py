@@ -264,6 +264,7 @@ def test_days_of_the_week_are_those_of_cron(text: str, days: str) -> None:
         ("0 0 29 2 *", "2028-02-29 00:00"),
         ("0 0 24 * mon", "2026-11-23 00:00"),
         ("0 0 22 * mon", "2026-11-22 00:00"),
+        ("0 5 * dec */3", "2026-12-02 05:00"),  # on Sunday, Wednesday, and Saturday
     ],
 )
 def test_next_moment_of_a_schedule(text: str, expected: str) -> None:

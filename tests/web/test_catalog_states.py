@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from integrity.catalog.connection import Catalog
 from integrity.catalog.db import Connection
-from integrity.catalog.locking import is_being_upgraded
+from integrity.catalog.own_files import is_being_upgraded
 from integrity.errors import CatalogLocked
 from integrity.web.query import patient
 from support.cli import Box, make_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from integrity.catalog.connection import Connection
-from integrity.catalog.disk_reports import find_reports
+from integrity.catalog.root_meta import find_reports
 from integrity.catalog.roots import find_roots
 from integrity.disks.signs import describe_for_damage
 from integrity.kinds import HARDWARE_MATTERS

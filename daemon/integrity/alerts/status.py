@@ -5,8 +5,6 @@ Decides when the mail about new findings is due, for ``incidents``, which queues
 which explains the delay. Recipients are read from the configuration alone, because importing the channels takes 0.1 s.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ Also reports how long files have waited for a comparison. The wait starts when t
 the copy was first known if that was later. Every comparison restarts it, whatever its result: bad results are findings.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -85,7 +83,7 @@ class CopyState(NamedTuple):
 
     file_id: FileId
     version: int  # of the baseline that it was compared with
-    vote: CopyVote
+    vote: "CopyVote"
     compared_at: int
     read_at: int | None  # when its bytes were last read, unless a comparison without reading contradicted that since
     stated: bytes | None = None  # digest of the checksums that the copy stated, if reading the file proved them right
@@ -132,7 +130,8 @@ def ensure_copy(
         return CopyRecord(CopyId(copy_id), root_id, prefix, name, url, identity, now, None, has_bytes, disk)
     if (known.url, known.identity, known.has_bytes) != (url, identity, has_bytes):
         if known.has_bytes != has_bytes or (known.url != url and not keeps_answers):
-            _drop_all_states(c, known.id)
+            c.run("DELETE FROM copy_file WHERE copy_id = ?", known.id)
+            c.run("DELETE FROM copy_reading WHERE copy_id = ?", known.id)
         c.run("UPDATE copy SET url = ?, identity = ?, has_bytes = ? WHERE id = ?", *stored, known.id)
     return known._replace(url=url, identity=identity, has_bytes=has_bytes)
 
@@ -148,8 +147,7 @@ def rename_copy(c: Connection, record: CopyRecord, name: str) -> None:
 
 def find_copies(c: Connection, root_id: RootId | None = None) -> list[CopyRecord]:
     """Return the copies of a root, or of all roots, in the order in which they were first compared."""
-    sql = f"SELECT {_COPY} FROM copy WHERE root_id = ?1 OR ?1 IS NULL ORDER BY id"
-    return c.all(_make_record, sql, root_id)
+    return c.all(_make_record, f"SELECT {_COPY} FROM copy WHERE root_id = ?1 OR ?1 IS NULL ORDER BY id", root_id)
 
 
 def find_equal_times(c: Connection, copy_id: CopyId, limit: int) -> list[tuple[FileId, int, int]]:
@@ -202,18 +200,11 @@ def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, Cop
 
 
 class KnownFound(NamedTuple):
-    """
-    What is known of the place of a file in a copy.
+    """What is known of the place of a file in a copy."""
 
-    Attributes:
-        here: what the copy had there when what it has now was first read; None: that is not known.
-        elsewhere: what it had of the file under another name, when that was last read.
-        version: of the baseline with which it was compared last; None: with none.
-    """
-
-    here: CopyFound | None = None
-    elsewhere: CopyFound | None = None
-    version: int | None = None
+    here: CopyFound | None = None  # what the copy had there when what it has now was first read; None: unknown
+    elsewhere: CopyFound | None = None  # what it had of the file under another name, when that was last read
+    version: int | None = None  # of the baseline with which it was compared last; None: with none
 
     @property
     def recorded_at(self) -> int | None:
@@ -225,12 +216,9 @@ class KnownFound(NamedTuple):
 
 def find_found(c: Connection, copy_id: CopyId, places: Mapping[FileId, bytes]) -> dict[FileId, KnownFound]:
     """
-    Return what a copy had at the places of some files.
+    Return what a copy had at the places of some files: paths in the root under whose names the copy has them.
 
     A file that was renamed since leaves its place in the copy to the file that has its name now.
-
-    Args:
-        places: paths in the root under whose names the copy has the files.
     """
     query = f"""
         SELECT file_id, version, {_FOUND} FROM copy_file
@@ -267,12 +255,8 @@ def _find_at(c: Connection, copy_id: CopyId, place: bytes) -> CopyFound | None:
     return found._replace(version=None, digest=digest, size_bytes=size_bytes, had_recorded_at=found.found_at)
 
 
-def find_places(c: Connection, copy_id: CopyId, records: Iterable[FileRecord]) -> dict[FileId, list[bytes]]:
-    """
-    Return the paths in the root under whose names, besides its own, a copy was found to have the content of each file.
-
-    Scans the files and their versions, because digests have no index.
-    """
+def find_places(c: Connection, copy_id: CopyId, records: "Iterable[FileRecord]") -> dict[FileId, list[bytes]]:
+    """Return the other paths under whose names a copy had the content of each file. Scans all files and versions."""
     wanted = {one.digests.xxh3_128: one for one in records if one.digests.xxh3_128 is not None}
     if not wanted:
         return {}
@@ -308,11 +292,7 @@ def find_other_names(c: Connection, file_id: FileId) -> set[bytes]:
 
 
 def find_good_copy(c: Connection, file_id: FileId, unless: CopyId | None = None) -> str | None:
-    """
-    Return the name of the copy that matched the present baseline and can return its bytes, the last read first.
-
-    ``unless``: of other copies than this.
-    """
+    """Return the name of the copy, not ``unless``, that matched and can return its bytes, the last read first."""
     query = """
         SELECT copy.name FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
         JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
@@ -322,7 +302,7 @@ def find_good_copy(c: Connection, file_id: FileId, unless: CopyId | None = None)
     return c.value(query, file_id, unless)
 
 
-def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
+def find_votes(c: Connection, copy_id: CopyId) -> "set[CopyVote]":
     """Return the distinct votes of a copy about present versions of files."""
     from integrity.verdict import CopyVote
 
@@ -376,11 +356,6 @@ def drop_states(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
     some = numbers(ids)
     c.run("DELETE FROM copy_file WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?))", copy_id, some)
     c.run("DELETE FROM copy_reading WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?))", copy_id, some)
-
-
-def _drop_all_states(c: Connection, copy_id: CopyId) -> None:
-    c.run("DELETE FROM copy_file WHERE copy_id = ?", copy_id)
-    c.run("DELETE FROM copy_reading WHERE copy_id = ?", copy_id)
 
 
 def _make_record(

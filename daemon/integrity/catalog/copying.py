@@ -52,11 +52,7 @@ def sync_file(path: bytes) -> None:
 
 
 def forget_cached(path: bytes) -> None:
-    """
-    Have the pages of a database that this process has open read from the disk (R4).
-
-    By the descriptor that SQLite has: closing one of our own would drop its locks, fcntl(2).
-    """
+    """Have an open database read from the disk (R4), by its own descriptor: closing another would drop its locks."""
     fd = own_files.find_descriptor(os.stat(path))
     if fd is not None:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

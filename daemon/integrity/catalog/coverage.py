@@ -5,19 +5,18 @@ A file with an open finding that explains why it could not be verified is *uncov
 neither verified nor overdue, because a longer window would not help.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from integrity.catalog.db import Connection
 from integrity.catalog.rows import DAY_S, NEVER_AT, quoted, select_last_check, unless_ahead
-from integrity.catalog.worklist import IS_SUSPECT
 from integrity.kinds import DOUBTS
 from integrity.model import ReadHow, RootId
 
 _DAYS = (0, 1, 7, 14, 30, 60, 90, 180, 365)
+_WAVE_FILES, _WAVE_PERCENT = 20, 5
+IS_SUSPECT = "(file.is_suspect AND NOT file.is_frozen)"
 _IS_UNCOVERED = f"""(
     file.is_frozen = 1
     OR file.id IN (
@@ -144,6 +143,20 @@ def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -
 
 def _count(groups: Sequence[_Group]) -> tuple[int, int]:
     return sum(group.files for group in groups), sum(group.bytes for group in groups)
+
+
+def has_prioritized(c: Connection, root_id: RootId) -> bool:
+    """Return whether a root has suspects that are read early."""
+    sql = f"""
+        SELECT coalesce(sum({IS_SUSPECT}), 0), count(*)
+        FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ?"""
+    [(suspects, files)] = c.rows(sql, root_id)
+    return are_read_early(suspects, files)
+
+
+def are_read_early(suspects: int, files: int) -> bool:
+    """Return whether suspects exist and are few enough to get priority."""
+    return 0 < suspects <= max(_WAVE_FILES, files * _WAVE_PERCENT / 100)
 
 
 def find_due_days(c: Connection, root_id: RootId, *, now: int) -> list[DueDay]:

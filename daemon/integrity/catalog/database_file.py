@@ -1,5 +1,5 @@
 """
-Open and configure the SQLite file of a catalog; reject files that are not catalogs.
+Open and configure the SQLite file of a catalog; reject files that are not catalogs; check its log (``-wal``).
 
 Settings:
 
@@ -11,10 +11,16 @@ Settings:
     temp_store=FILE      a worklist of ten million files must not take memory
     cache_size=24 MiB    of writers: holds the indexes of some million rows; with the default of 2 MiB random inserts
                          read the disk. Readers go through tables in order, and gain nothing from it
+
+Without a log the file is complete, so who may not make the log's index (``-shm``) beside it reads it as if nothing
+could change it (``immutable``); SQLite then notices no writer that starts meanwhile. Of a log in use SQLite compares no
+checksums: it would return a flipped bit as data, and carry it over under a right checksum of its page.
+
+I1  What was read without locks counts only if no program can have written to the file since it was opened.
+I2  No frame of a log is carried over whose checksum was not compared: checkpoints are made here only.
 """
 
-from __future__ import annotations
-
+import mmap
 import os
 import time
 from collections.abc import Sequence
@@ -24,11 +30,10 @@ from typing import NamedTuple
 import apsw
 
 from integrity import program
-from integrity.catalog import lockless, own_files, sqlite_errors
-from integrity.catalog.db import APPLICATION_ID, SCHEMA_REVISION, Connection
-from integrity.catalog.locking import is_being_upgraded
-from integrity.catalog.lockless import LocklessFile
-from integrity.catalog.log import DAMAGED_LOG, check_log
+from integrity._native import ffi, lib
+from integrity.catalog import own_files, sqlite_errors
+from integrity.catalog.db import APPLICATION_ID, LOCKLESS, SCHEMA_REVISION, Connection
+from integrity.catalog.own_files import LOG, is_being_upgraded
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, CatalogMissing, SchemaMismatch, show_path
 
 _FIRST_CHECKED = 12  # since this revision pages have checksums
@@ -47,7 +52,7 @@ class CatalogFile(NamedTuple):
 
     connection: Connection
     revision: str
-    lockless: LocklessFile | None = None  # set if it is read without locks
+    lockless: "LocklessFile | None" = None  # set if it is read without locks
 
 
 def open_database(path: bytes, *, writes: bool, busy_timeout_s: float) -> CatalogFile:
@@ -105,7 +110,7 @@ def _open_lockless(path: bytes) -> CatalogFile | None:
     if state.is_changed():
         return None
     try:
-        return _set_up(path, Connection(path, lockless.OPTIONS), state=state)
+        return _set_up(path, Connection(path, LOCKLESS), state=state)
     except (CatalogError, apsw.Error):
         if state.is_changed():
             return None
@@ -149,7 +154,7 @@ def require_file(path: bytes) -> None:
                 f"{show_path(path)}: is being restored; try again when that is done. The next start of the service"
                 " finishes a restore that was interrupted"
             )
-        from integrity.catalog.restore import finish_restore  # here, for hardly any restore is interrupted
+        from integrity.catalog.backup import finish_restore  # here, for hardly any restore is interrupted
 
         finish_restore(path)
     try:
@@ -172,7 +177,7 @@ def _set_up(
     *,
     first: Sequence[str] = (),
     last: Sequence[str] = (),
-    state: LocklessFile | None = None,
+    state: "LocklessFile | None" = None,
 ) -> CatalogFile:
     """Configure a connection, by further pragmas first, and last when it is known as a catalog's; close it else."""
     with ExitStack() as opened:
@@ -231,3 +236,111 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
             f" {program.command('catalog upgrade')}; a service upgrades it when it starts, which takes some minutes"
         )
     return is_older
+
+
+_GRANULE_NS = 20_000_000  # two writes within one tick of the kernel's clock can leave the same times (R1)
+
+
+class LocklessFile:
+    """The state of a catalog file, which may be a link, taken before SQLite opens it without locks."""
+
+    def __init__(self, path: bytes) -> None:
+        self._path = os.path.realpath(path)
+        self._seen = self._look()
+        *_, mtime_ns, ctime_ns = self._seen
+        self._is_racy = abs(time.time_ns() - max(mtime_ns, ctime_ns)) < _GRANULE_NS
+
+    def is_changed(self) -> bool:
+        """Return whether a program may have written to the file. A file that was written just now counts as changed."""
+        # The log first: if a writer has removed its log again, the times of the file have moved.
+        return self._is_racy or os.path.lexists(self._path + LOG) or self._look() != self._seen
+
+    def require_unchanged(self) -> None:
+        """Raise CatalogLocked if a program may have written to the file: what was read may be wrong."""
+        if self.is_changed():
+            raise CatalogLocked(
+                f"{show_path(self._path)}: another program began to write to the catalog while it was read; try again"
+            )
+
+    def _look(self) -> tuple[int, ...]:
+        """Return what changes when the log is written back into the file."""
+        try:
+            seen = os.stat(self._path)
+        except FileNotFoundError:  # a restore moves it away
+            return 0, 0, 0, 0, 0
+        return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+LIMIT_BYTES = 8 << 20
+LIMIT_S = 60.0  # a log that is longer, or older, is carried over: at most that much is lost with it
+
+DAMAGED_LOG = "its log (-wal) is not as it was written"
+
+_LOOKS = 5
+
+
+class LogFrames(NamedTuple):
+    """The frames of a log: whose checksums are right, and commits behind one whose checksum is wrong."""
+
+    sound: int
+    lost: int
+
+
+def check_log(c: Connection, path: bytes) -> LogFrames | None:
+    """Check the log of an open catalog at its real path; None if a frame of it that is in use is damaged."""
+    c.row("SELECT 1 FROM sqlite_master")  # else a new connection has not opened the log, and counts nothing
+    for _ in range(_LOOKS):
+        before, found, after = _count_in_use(c), _read_log(path), _count_in_use(c)
+        if found is None:
+            continue
+        # Other programs add frames, and begin the log anew.
+        if not found.lost if before is None or after is None else found.sound >= min(before, after):
+            return found
+    return None
+
+
+def carry_over(c: Connection, path: bytes, *, wholly: bool = False) -> bool:
+    """
+    Write the log back into the file, as far as no reader needs it; return False, and do nothing, if it is damaged.
+
+    ``wholly``: then empty it, if nobody else has the catalog open.
+    """
+    if check_log(c, path) is None:
+        return False
+    mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if wholly else apsw.SQLITE_CHECKPOINT_PASSIVE
+    c.driver.wal_checkpoint(mode=mode)
+    return True
+
+
+def end_lost(c: Connection, path: bytes) -> bool:
+    """Return whether a crash left commits behind a damaged frame, which nothing can bring back; end that log then."""
+    found = check_log(c, path)
+    if found is None or not found.lost:
+        return False
+    c.run("BEGIN IMMEDIATE")  # else they may be those of another program, which writes them at this moment
+    found = _read_log(path)
+    c.run("COMMIT")
+    if found is None or not found.lost:
+        return False
+    return carry_over(c, path, wholly=True)
+
+
+def _count_in_use(c: Connection) -> int | None:
+    """Return how many frames are in use, by the index that all programs share; who may not write is not told."""
+    try:
+        frames, _ = c.driver.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    except apsw.ReadOnlyError:
+        return None
+    return max(frames, 0)
+
+
+def _read_log(path: bytes) -> LogFrames | None:
+    try:
+        with open(path + LOG, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as log:
+            found = ffi.new("wal_frames *")
+            data = ffi.from_buffer("uint8_t[]", log)
+            is_log = lib.wal_check(data, len(log), found)
+            ffi.release(data)
+    except (FileNotFoundError, ValueError):  # there is none, or it is empty
+        return LogFrames(0, 0)
+    return LogFrames(found.sound, found.lost) if is_log else None

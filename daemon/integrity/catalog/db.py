@@ -34,6 +34,9 @@ SCHEMA_REVISION = "0012"
 APPLICATION_ID = 0x696E7467  # ``intg``, in the header of the SQLite file: distinguishes a catalog from other databases
 _RESERVED_BYTES = 8  # at the end of each page, for its checksum
 
+LOCKLESS = "mode=ro&immutable=1"
+"""Options to read a file that no program writes to: without locks, and without files beside it."""
+
 _STATEMENTS = 300
 _VFS, _PLAIN_VFS = "cksmvfs", "unix"
 _EXTENSION = os.path.join(os.path.dirname(apsw.__file__), "sqlite_extra_binaries", "cksumvfs")
@@ -64,7 +67,7 @@ class Connection:
         self.driver = apsw.Connection(name, flags=flags, statementcachesize=_STATEMENTS)
         self.driver.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else it plans anew for each value
         self.driver.set_busy_timeout(int(busy_timeout_s * 1000))
-        self.run("PRAGMA wal_autocheckpoint = 0")  # ``log`` decides when a log is carried over
+        self.run("PRAGMA wal_autocheckpoint = 0")  # ``database_file`` decides when a log is carried over
         self.run("PRAGMA recursive_triggers = ON")  # else no trigger hears of a row that REPLACE deletes
 
     def close(self, *, keeps_log: bool = False) -> None:

@@ -7,8 +7,6 @@ can diverge. Findings that report the same problem of one inode share the id of 
 finding is an incident by itself. Users are notified of incidents.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -23,8 +21,6 @@ from integrity.catalog.rows import (
     quoted,
     read_numbers,
     read_optional_word,
-    read_ranges,
-    read_versions,
     read_word,
 )
 from integrity.errors import ConfigError
@@ -108,11 +104,7 @@ class NewFinding(NamedTuple):
 
 
 def open_finding(c: Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
-    """
-    Open a finding, or update the unresolved one with the same key; return it, and whether it is new.
-
-    If the damage or its certainty changed, an acknowledged or muted finding becomes open again.
-    """
+    """Open a finding, or update the unresolved one with the same key; return it, and whether it is new."""
     key = new.root_id, new.kind, new.path or b"", new.copy or ""
     damage = new.certainty, json.dumps(new.blocks), json.dumps(new.ranges)
     step, command = new.step, new.command
@@ -226,11 +218,7 @@ def page_incidents(
     copy: str | None = None,
     include_resolved: bool = False,
 ) -> list[Finding]:
-    """
-    Return the first finding of each incident, the newest first, with the other names of its file.
-
-    ``before``: the id where the page before ended; None: from the newest on. The rest is as in ``find_findings``.
-    """
+    """Return a page of incidents, newest first, from ``before`` on, each by its first finding with all names."""
     is_first = "finding.incident IS NULL" if include_resolved else f"finding.state != 'resolved' AND {IS_FIRST}"
     rest, values = given(
         {"finding.id < ?": before, "finding.root_id = ?": root_id, "finding.kind = ?": kind, "finding.copy = ?": copy}
@@ -368,11 +356,7 @@ def resolve_findings(
     resolution: str,
     now: int,
 ) -> list[Finding]:
-    """
-    Resolve findings and return them. A file's baseline is unfrozen with the last finding on its content (R6).
-
-    ``kinds``: only these; None: all. ``copy``: as in ``find_findings``. ``resolution``: the reason, for people.
-    """
+    """Resolve findings (``kinds``, ``copy``: only these), unfreeze baselines without any left (R6); return them."""
     if file_id is None and root_id is None:
         raise ValueError("name a file or a root whose findings are to be resolved")
     matching, values = given({"file_id = ?": file_id, "root_id = ?": root_id, "copy = ?": copy})
@@ -524,9 +508,9 @@ def _to_finding(*columns: Any) -> Finding:
         path=stored.path or None,
         certainty=read_optional_word(Certainty, stored.certainty),
         blocks=read_numbers(stored.blocks),
-        ranges=read_ranges(stored.ranges),
+        ranges=tuple((offset, length) for offset, length in json.loads(stored.ranges)),
         copy=stored.copy or None,
-        versions=None if stored.versions is None else read_versions(stored.versions),
+        versions=stored.versions and tuple(SeenVersion(*values) for values in json.loads(stored.versions)),
         command=stored.command and stored.command.replace(_PLACE, shell_path(absolute(stored.root, stored.path))),
     )
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from integrity.catalog.db import Connection
 from integrity.catalog.rows import quoted, select_last_check
@@ -42,15 +42,15 @@ class FolderSum(NamedTuple):
 
 
 class FolderFile(NamedTuple):
-    """A recorded file in a listing. ``checked_at``: when it was last verified, or else recorded."""
+    """A recorded file in a listing. ``checked_at``: when it was last verified, or else recorded. Flags are 0 or 1."""
 
     id: FileId
     name: bytes
     size_bytes: int
     mtime_ns: int
     checked_at: int
-    is_verified: bool
-    is_frozen: bool
+    is_verified: int
+    is_frozen: int
 
 
 class FolderSums:
@@ -100,13 +100,13 @@ def find_listed(
 ) -> list[FolderFile]:
     """Return recorded files that lie directly in a folder, by name, beginning behind a name."""
     ending = "AND file.name > ? ORDER BY file.name LIMIT ?"
-    return c.all(_to_listed, _list_files(now) + ending, root_id, folder_path, after, limit)
+    return c.all(FolderFile, _list_files(now) + ending, root_id, folder_path, after, limit)
 
 
 def find_largest_files(c: Connection, root_id: RootId, folder_path: bytes, now: int, *, limit: int) -> list[FolderFile]:
     """Return the largest files that lie directly in a folder, the largest first."""
     ending = "ORDER BY file.size_bytes DESC, file.name LIMIT ?"
-    return c.all(_to_listed, _list_files(now) + ending, root_id, folder_path, limit)
+    return c.all(FolderFile, _list_files(now) + ending, root_id, folder_path, limit)
 
 
 def _list_files(now: int) -> str:
@@ -115,11 +115,6 @@ def _list_files(now: int) -> str:
             {select_last_check("file.verified_at", "file.recorded_at", now)},
             file.verified_at IS NOT NULL, file.is_frozen
         FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? AND folder.path = ?"""
-
-
-def _to_listed(*columns: Any) -> FolderFile:
-    listed = FolderFile(*columns)
-    return listed._replace(is_verified=bool(listed.is_verified), is_frozen=bool(listed.is_frozen))
 
 
 def _find_direct(c: Connection, root_id: RootId, now: int) -> Iterator[FolderSum]:

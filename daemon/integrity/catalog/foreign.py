@@ -14,9 +14,8 @@ from functools import cache
 
 import apsw
 
-from integrity.catalog import lockless
 from integrity.catalog.copying import read_schema
-from integrity.catalog.db import SCHEMA_REVISION, Connection
+from integrity.catalog.db import LOCKLESS, SCHEMA_REVISION, Connection
 from integrity.errors import CatalogError, show_path
 
 _QUERY = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
@@ -34,7 +33,7 @@ _OLDER = frozenset(
 def require_own_definitions(path: bytes) -> None:
     """Require, before any of it is run, that a file defines what a catalog defines, and nothing else."""
     try:
-        with closing(Connection(path, lockless.OPTIONS)) as c:
+        with closing(Connection(path, LOCKLESS)) as c:
             c.run("PRAGMA trusted_schema = OFF")
             c.run("PRAGMA cell_size_check = ON")
             c.driver.set_authorizer(_authorize)

@@ -94,11 +94,7 @@ def set_passed(c: Connection, root_id: RootId, prefix: bytes, passed: Passed) ->
 
 
 def has_been_there(c: Connection, root_id: RootId, prefix: bytes) -> bool:
-    """
-    Return whether a gate ever passed this path or a part of it, or a file at or below it has a former version.
-
-    A gate that passed a folder above proves nothing: it never asked for this name.
-    """
+    """Return whether a gate passed this path or a part of it (above proves nothing), or a former version is there."""
     for place, column in (("gate WHERE", "prefix"), ("version WHERE state = 'former' AND", "path")):
         part, values = below(column, prefix)
         if c.row(f"SELECT 1 FROM {place} root_id = ? AND {part} LIMIT 1", root_id, *values):
@@ -108,8 +104,8 @@ def has_been_there(c: Connection, root_id: RootId, prefix: bytes) -> bool:
 
 def find_paths(c: Connection, root_id: RootId) -> Iterator[bytes]:
     """Yield the paths of all recorded files of a root, in no particular order."""
-    for row in c.rows(f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id):
-        yield join_path(*row)
+    rows = c.rows(f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id)
+    return (join_path(*row) for row in rows)
 
 
 def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Rewritten]:
@@ -167,7 +163,5 @@ def find_new(c: Connection, root_id: RootId, prefix: bytes, since: Passed | None
 def find_touched(c: Connection, root_id: RootId, prefix: bytes) -> Iterator[bytes]:
     """Yield the files whose ctime or inode changed alone and that no scrub has read since."""
     part, values = inside(root_id, prefix, is_hidden=True)
-    query = f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE file.is_suspect = 1 AND {part}"
-    rows = c.rows(query, *values)
-    for folder_path, name in rows:
-        yield join_path(folder_path, name)
+    rows = c.rows(f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE file.is_suspect = 1 AND {part}", *values)
+    return (join_path(*row) for row in rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from integrity.catalog import sqlite_errors
 from integrity.catalog.blocks import LACKS_BLOCKS
@@ -22,8 +22,7 @@ LAST_BACKUP = "last_backup_at"  # key in ``meta``
 _SHOWN = 100
 
 
-@dataclass(frozen=True, slots=True)
-class FileCount:
+class FileCount(NamedTuple):
     """The number of a root's files, as it is kept and as it is."""
 
     root: bytes
@@ -31,8 +30,7 @@ class FileCount:
     actual: int
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+class CheckReport(NamedTuple):
     """Result of checking the catalog."""
 
     complaints: tuple[str, ...]  # about the file, its pages, indexes and keys
@@ -48,8 +46,7 @@ class CheckReport:
         return are_counts_right and not (*self.complaints, *self.incomplete_files, *self.misfrozen_files)
 
 
-@dataclass(frozen=True, slots=True)
-class TableStats:
+class TableStats(NamedTuple):
     """Size of a table, including its indexes."""
 
     name: str
@@ -57,8 +54,7 @@ class TableStats:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """What the catalog knows, and its size."""
 
     uuid: str
@@ -95,7 +91,14 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
         )
         misfrozen = tuple(file_id for file_id, _ in zip(find_misfrozen(c), range(_SHOWN), strict=False))
         incomplete = tuple(c.column(f"SELECT id FROM file WHERE {LACKS_BLOCKS} LIMIT ?", _SHOWN))
-        return CheckReport((), tuple(counts), incomplete, misfrozen, _count_orphans(c))
+        orphans = """
+            SELECT count(*) FROM block_run
+            WHERE NOT EXISTS (SELECT 1 FROM file WHERE id = file_id AND version = block_run.version)
+            AND NOT EXISTS (SELECT 1 FROM version AS candidate WHERE candidate.file_id = block_run.file_id
+                            AND number = block_run.version AND state <> 'former')
+            AND NOT EXISTS (SELECT 1 FROM version AS former WHERE former.file_id = block_run.file_id
+                            AND number = block_run.version AND state = 'former')"""
+        return CheckReport((), tuple(counts), incomplete, misfrozen, c.value(orphans))
 
 
 def find_stale(c: Connection) -> list[str]:
@@ -111,17 +114,6 @@ def find_stale(c: Connection) -> list[str]:
         if kept != c.row(f"SELECT count(*), coalesce(sum({number}), 0) FROM {table}"):
             complaints.append(f"the table {table} is not as it was last written: the disk has lost a write")
     return complaints
-
-
-def _count_orphans(c: Connection) -> int:
-    query = """
-        SELECT count(*) FROM block_run
-        WHERE NOT EXISTS (SELECT 1 FROM file WHERE id = file_id AND version = block_run.version)
-          AND NOT EXISTS (SELECT 1 FROM version AS candidate WHERE candidate.file_id = block_run.file_id
-                          AND number = block_run.version AND state <> 'former')
-          AND NOT EXISTS (SELECT 1 FROM version AS former WHERE former.file_id = block_run.file_id
-                          AND number = block_run.version AND state = 'former')"""
-    return c.value(query)
 
 
 def stats(catalog: Catalog) -> Stats:

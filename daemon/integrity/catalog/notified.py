@@ -6,8 +6,6 @@ which incidents need a notification; ``alerts`` decides when and how to send it.
 ``told`` until the notification of its end is recorded, too. Acknowledged and muted incidents are skipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -96,12 +94,18 @@ def coalesce(c: Connection, now: int) -> None:
     for number, by in c.rows(f"SELECT id, covered_by FROM ({_PENDING}) WHERE covered_by IS NOT NULL", now):
         files.setdefault(by, []).append(number)
     for device_id, ids in files.items():
-        _mark(c, ids, now, swallowed_by=device_id)
+        mark_notified(c, ids, now, swallowed_by=device_id)
 
 
-def mark_notified(c: Connection, ids: Collection[FindingId], now: int) -> None:
-    """Record that the user was notified of findings in their present state."""
-    _mark(c, ids, now, swallowed_by=None)
+def mark_notified(c: Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None = None) -> None:
+    """Record that the user was notified of findings in their present state, or by one about a device."""
+    query = f"""
+        INSERT INTO told (finding_id, certainty, blocks, ranges, first_told_at, swallowed_by)
+        SELECT {INCIDENT}, certainty, blocks, ranges, ?, ? FROM finding WHERE id IN (SELECT value FROM json_each(?))
+        ON CONFLICT (finding_id) DO UPDATE SET
+            certainty = excluded.certainty, blocks = excluded.blocks, ranges = excluded.ranges,
+            swallowed_by = excluded.swallowed_by"""
+    c.run(query, now, swallowed_by, numbers(ids))
 
 
 def count_resolved(c: Connection, ids: Collection[int]) -> int:
@@ -111,11 +115,7 @@ def count_resolved(c: Connection, ids: Collection[int]) -> int:
 
 
 def unmark_notified(c: Connection, ids: Collection[int], since: int) -> None:
-    """
-    Record that a message of ``since`` about findings never reached the user.
-
-    Those that an earlier message told of need a notification again, as changed ones; others as new ones.
-    """
+    """Record that a message of ``since`` never reached the user: its findings need a notification again."""
     incidents = numbers(
         c.column(f"SELECT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
     )
@@ -161,13 +161,3 @@ def _count_coalesced(c: Connection, one: Finding) -> int:
     if one.kind is not FindingKind.DEVICE_FAILING:
         return 0
     return c.value("SELECT count(*) FROM told WHERE swallowed_by = ?", one.id)
-
-
-def _mark(c: Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:
-    query = f"""
-        INSERT INTO told (finding_id, certainty, blocks, ranges, first_told_at, swallowed_by)
-        SELECT {INCIDENT}, certainty, blocks, ranges, ?, ? FROM finding WHERE id IN (SELECT value FROM json_each(?))
-        ON CONFLICT (finding_id) DO UPDATE SET
-            certainty = excluded.certainty, blocks = excluded.blocks, ranges = excluded.ranges,
-            swallowed_by = excluded.swallowed_by"""
-    c.run(query, now, swallowed_by, numbers(ids))

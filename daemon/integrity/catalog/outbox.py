@@ -8,8 +8,6 @@ I2  A delivery is due until the channel accepted it: after any failure or crash 
 I3  A message that no channel accepted survives the removal of its channels: it moves to those configured now.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
@@ -252,8 +250,7 @@ def first_seen_at(c: Connection) -> int | None:
 
 def created_times(c: Connection, kinds: Collection[AlertKind], limit: int) -> list[int]:
     """Return when the newest messages of some kinds were written, newest first."""
-    query = f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?"
-    return c.column(query, limit)
+    return c.column(f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?", limit)
 
 
 def prune(c: Connection, now: int) -> None:

@@ -2,12 +2,12 @@
 Names of the files beside a catalog, and opening them safely.
 
     CATALOG-wal, -shm, -journal         SQLite's own
-    CATALOG.lock                        held while the catalog is open (locking.py)
+    CATALOG.lock                        held while the catalog is open: shared, or alone to replace it
     CATALOG.root-N.lock                 held while a job works on root N (jobs/lock.py)
     CATALOG.control                     link to the service's socket (service/control/socket.py)
     CATALOG.new-XXXXXXXX                a new catalog until it is complete (copying.py)
-    CATALOG.upgrading                   held while the catalog is being upgraded (locking.py)
-    CATALOG.restoring                   the backup that a restore puts in place (restore.py)
+    CATALOG.upgrading                   held while the catalog is being upgraded
+    CATALOG.restoring                   the backup that a restore puts in place (backup.py)
     CATALOG.replaced-TIME               the catalog before a restore
     CATALOG.before-REVISION-TIME        the catalog before an upgrade (upgrade.py)
     STEM-TIME.SUFFIX                    a backup; CATALOG is STEM.SUFFIX (backup.py)
@@ -36,7 +36,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from integrity.errors import CatalogError, CopyBeingMade, show_path
+from integrity.errors import CatalogError, CatalogLocked, CopyBeingMade, show_path
 from integrity.model import RootId
 
 LOG, LOG_INDEX, JOURNAL = b"-wal", b"-shm", b"-journal"
@@ -195,11 +195,7 @@ def _is_for_group(folder: os.stat_result) -> bool:
 
 @contextmanager
 def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
-    """
-    Create and lock a file, and remove it after the block unless it was renamed. Removes such files of killed programs.
-
-    Raises CopyBeingMade if another program is creating the same file.
-    """
+    """Create and lock a file for the block, or raise CopyBeingMade; remove it unless renamed, and abandoned ones."""
     _remove_abandoned(path, owner)
     fd = _make_locked(path, owner)
     try:
@@ -321,3 +317,149 @@ def _refuse(path: bytes, what: str) -> CatalogError:
         f"{show_path(path)}: {what}, so it is none of the catalog's files and was left alone; see who put it there, and"
         " move it away"
     )
+
+
+_TRIES = 20
+_BETWEEN_S = 0.1
+_COMMAND_BYTES = 200
+
+
+def hold_shared(catalog: bytes) -> int:
+    """Take the shared lock, or raise CatalogLocked during a replacement; closing the descriptor releases it."""
+    fd = _open(catalog)
+    if _take(fd, fcntl.LOCK_SH):
+        return fd
+    os.close(fd)
+    raise CatalogLocked(
+        f"{show_path(catalog)}: is being restored, salvaged or upgraded at this moment; try again when that is done"
+    )
+
+
+@contextmanager
+def shared_lock(catalog: bytes) -> Iterator[None]:
+    """Hold the shared lock in the block. Raises like ``hold_shared``."""
+    fd = hold_shared(catalog)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def exclusive_lock(catalog: bytes) -> Iterator[None]:
+    """Hold the lock alone in the block, to replace the file; CatalogLocked names a process that has it open."""
+    fd = _open(catalog)
+    try:
+        _take_exclusive(catalog, fd)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def held_alone(catalog: bytes, fd: int) -> Iterator[None]:
+    """Upgrade the shared lock of a descriptor to exclusive for the block. Raises like ``exclusive_lock``."""
+    try:
+        _take_exclusive(catalog, fd)
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+
+
+@contextmanager
+def upgrade_mark(catalog: bytes) -> Iterator[None]:
+    """
+    Let readers know, in the block, that the catalog is being upgraded.
+
+    It excludes nobody, and whoever may read the catalog may hold it: the database's own lock protects the upgrade.
+    """
+    path, owner = os.path.realpath(catalog) + UPGRADING, find_owner(catalog)
+    try:
+        fd = open_own(path, os.O_RDWR | os.O_CREAT, owner)
+        os.fchmod(fd, stat.S_IMODE(owner.st_mode) & 0o444 | 0o600)
+    except OSError as error:
+        raise CatalogError(
+            f"{show_path(path)}: can't be made, so the catalog was not upgraded: {error.strerror}; free space there,"
+            " and check its permissions"
+        ) from error
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+        os.close(fd)
+
+
+def is_being_upgraded(catalog: bytes) -> bool:
+    """Return whether a program upgrades the catalog at this moment; one that was killed leaves no lock behind."""
+    try:
+        path = os.path.realpath(catalog) + UPGRADING
+        fd = open_own(path, os.O_RDONLY, find_owner(catalog))
+    except (OSError, CatalogError):
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _take_exclusive(catalog: bytes, fd: int) -> None:
+    if not _take(fd, fcntl.LOCK_EX):
+        raise CatalogLocked(
+            f"{show_path(catalog)}: is in use{_describe_holders(fd)}; stop that first (the service with: systemctl"
+            " stop integrity), or wait for it to end"
+        )
+
+
+def _open(catalog: bytes) -> int:
+    path = os.path.realpath(catalog) + LOCK
+    try:
+        return open_own(path, os.O_RDWR | os.O_CREAT, find_owner(catalog))
+    except OSError as error:
+        raise CatalogError(
+            f"{show_path(path)}: the lock of the catalog can't be used: {error.strerror}; free space there, and check"
+            " its permissions"
+        ) from error
+
+
+def _take(fd: int, kind: int) -> bool:
+    """Take a lock, waiting up to 2 s for short commands that hold it; return whether it was taken."""
+    for number in range(_TRIES):
+        if number:
+            time.sleep(_BETWEEN_S)
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        return True
+    return False
+
+
+def _describe_holders(fd: int) -> str:
+    """List the processes that hold a lock on a file; empty if the kernel does not show them (proc(5), ``locks``)."""
+    own = os.fstat(fd)
+    device, inode = f"{os.major(own.st_dev):02x}:{os.minor(own.st_dev):02x}", str(own.st_ino)
+    try:
+        with open("/proc/locks", encoding="ascii") as locks:
+            words = [line.split() for line in locks]
+    except OSError:
+        return ""
+    found = [one for one in words if one[1] == "FLOCK" and one[5].rpartition(":")[2] == inode]
+    here = [one for one in found if one[5].startswith(device)]  # on btrfs this device differs from that of stat(2)
+    pids = sorted({int(one[4]) for one in here or found})
+    return f" (by {', '.join(map(_describe_process, pids))})" if pids else ""
+
+
+def _describe_process(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(_COMMAND_BYTES).rstrip(b"\0").split(b"\0")
+    except OSError:
+        words = []
+    name = b" ".join([os.path.basename(words[1] if len(words) > 1 else words[0]), *words[2:]]) if words[:1] else b""
+    return f"process {pid}: {show_path(name)}" if name else f"process {pid}"

@@ -1,24 +1,26 @@
 """
-Roots: the watched folders, and what is mounted inside them.
+Roots: the watched folders, what is mounted inside them, and the folders in them that hold recorded files.
 
-A mount inside a root that crosses mounts is recognized by its identity, like a root (R5).
+A mount inside a root that crosses mounts is recognized by its identity, like a root (R5). The fingerprint of a folder
+covers all of its recorded files: if it matches, every file of the folder is as recorded.
+
+I1  A folder has a fingerprint only if a walk would compute the same one when it finds exactly the recorded files, all
+    as recorded and none racy or frozen. Triggers drop it when a row changes in a way that may break this, so code that
+    writes rows need not know about fingerprints.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from integrity import program
-from integrity.catalog.db import Connection, numbers
-from integrity.catalog.rows import FILE_JOIN, inside, join_path, read_word
+from integrity.catalog.db import Connection, names, numbers
+from integrity.catalog.rows import FILE_JOIN, below, inside, join_path, read_word
 from integrity.errors import CatalogError
-from integrity.model import FileId, RootId, RootIdentity, RootState
+from integrity.model import FileId, FolderId, RootId, RootIdentity, RootState
 
 UNSEEN = RootIdentity("never seen", 0, "", b"")
 """Identity of a configured root whose folder was never found; the first one found becomes its identity."""
 
-_SPAN = 2000
 _SAMPLED_FOLDERS = 50
 _SAMPLED_FILES = 200
 
@@ -150,25 +152,12 @@ def remove_unseen(c: Connection, configured: Collection[bytes]) -> None:
             remove_root(c, one.id)
 
 
-def find_spans(c: Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
-    """Split the files of a root into ranges of ids (first, last) of some thousand files each."""
-    ids = sorted(c.column(f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))
-    return [(ids[at], ids[min(at + _SPAN, len(ids)) - 1]) for at in range(0, len(ids), _SPAN)]
-
-
 def find_former_ids(c: Connection, root_id: RootId) -> list[int]:
     """Return the ids of all former versions of a root."""
     return c.column("SELECT id FROM version WHERE root_id = ? AND state = 'former'", root_id)
 
 
-def drop_files(c: Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
-    """Delete the files of an id range without their former versions, as part of removing their root."""
-    # "+" keeps SQLite from reading by folder: it would read all files of the root for each span.
-    query = f"SELECT file.id FROM {FILE_JOIN} WHERE file.id BETWEEN ? AND ? AND +folder.root_id = ?"
-    drop_files_of(c, root_id, c.column(query, *span, root_id))
-
-
-def drop_files_of(c: Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
+def drop_files(c: Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
     """Delete some files of a root without their former versions."""
     some, of_copies = numbers(ids), f"copy_id IN (SELECT id FROM copy WHERE root_id = {root_id}) AND file_id"
     for place in (
@@ -208,8 +197,7 @@ def count_files(c: Connection, root_id: RootId, prefix: bytes = b"") -> int:
 
 def count_files_until(c: Connection, root_id: RootId, last_file_id: int) -> int:
     """Count the files of a root with ids up to this one. Scans all of its rows."""
-    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?"
-    return c.value(query, root_id, last_file_id)
+    return c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?", root_id, last_file_id)
 
 
 def adjust_file_count(c: Connection, root_id: RootId, count: int) -> None:
@@ -222,3 +210,61 @@ def _to_record(
 ) -> RootRecord:
     identity = RootIdentity(fs_id, folder_inode, fs_type, b"")
     return RootRecord(root_id, path, identity, read_word(RootState, state), *rest)
+
+
+class Fingerprint(NamedTuple):
+    """The fingerprint that is recorded for a folder."""
+
+    folder: bytes  # its path
+    id: FolderId
+    fingerprint: bytes | None
+
+
+def get_folder_id(c: Connection, root_id: RootId, path: bytes) -> FolderId | None:
+    """Return the id of a folder; None if no file in it was ever recorded."""
+    return c.value("SELECT id FROM folder WHERE root_id = ? AND path = ?", root_id, path)
+
+
+def has_folder(c: Connection, root_id: RootId, path: bytes) -> bool:
+    """Return whether files were ever recorded in a folder, or in one below it."""
+    is_below, bounds = below("path", path)
+    return bool(c.value(f"SELECT EXISTS (SELECT 1 FROM folder WHERE root_id = ? AND {is_below})", root_id, *bounds))
+
+
+def ensure_folders(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> dict[bytes, FolderId]:
+    """Return the ids of folders by path, creating missing rows."""
+    # RETURNING yields an existing row only if it is updated.
+    query = """
+        INSERT INTO folder (root_id, path) SELECT ?, unhex(value) FROM json_each(?) WHERE 1
+        ON CONFLICT (root_id, path) DO UPDATE SET path = excluded.path RETURNING path, id"""
+    return dict(c.rows(query, root_id, names(paths)))
+
+
+def find_fingerprints(c: Connection, root_id: RootId, folder_paths: Sequence[bytes]) -> list[Fingerprint]:
+    """Return the fingerprints of those folders that have a row."""
+    query = """
+        SELECT path, id, fingerprint FROM folder
+        WHERE root_id = ? AND path IN (SELECT unhex(value) FROM json_each(?))"""
+    return c.all(Fingerprint, query, root_id, names(folder_paths))
+
+
+def set_fingerprints(c: Connection, fingerprints: Iterable[tuple[FolderId, bytes, int]]) -> None:
+    """
+    Store fingerprints of folders, each with the number of files that it covers; a folder with more files gets none.
+
+    The caller ensures the rest of I1 in the same transaction.
+    """
+    query = """
+        UPDATE folder SET fingerprint = ?2
+        WHERE id = ?1 AND (SELECT count(*) FROM (SELECT 1 FROM file WHERE folder_id = ?1 LIMIT ?3 + 1)) = ?3"""
+    c.run_many(query, fingerprints)
+
+
+def find_folder_paths(c: Connection, root_id: RootId) -> list[bytes]:
+    """Return the paths of all folders of a root in which a file was recorded."""
+    return c.column("SELECT path FROM folder WHERE root_id = ?", root_id)
+
+
+def find_ids_in(c: Connection, folder_ids: Iterable[FolderId]) -> list[FileId]:
+    """Return the ids of all files that are recorded in these folders."""
+    return c.column("SELECT id FROM file WHERE folder_id IN (SELECT value FROM json_each(?))", numbers(folder_ids))

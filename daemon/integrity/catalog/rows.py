@@ -11,8 +11,6 @@ I1  A record is outdated only after the program ran on as many different days si
     the day of the record.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -21,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
 from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
-from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, SeenVersion, Witness
+from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, Witness
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -58,10 +56,10 @@ class FileRecord(NamedTuple):
     is_suspect: bool
     is_frozen: bool
     seen: Sighting | None = None  # of a suspect; None: unknown
-    stored: FileRecord | None = None  # the stored record, if this one was given other content of the file
+    stored: "FileRecord | None" = None  # the stored record, if this one was given other content of the file
 
     @classmethod
-    def make(cls, *row: Any) -> FileRecord:
+    def make(cls, *row: Any) -> "FileRecord":
         """Make a record from ``RECORD_COLUMNS``."""
         file_id, root_id, folder_id, folder_path, name, *rest = row
         size_bytes, mtime_ns, ctime_ns, inode, is_racy, md5, xxh3_128, blake3, crc64nvme, *rest = rest
@@ -85,7 +83,7 @@ class FileRecord(NamedTuple):
         """Return the inode that was last seen under the name."""
         return self.witness.inode if self.seen is None else self.seen.inode
 
-    def is_same_baseline(self, other: FileRecord) -> bool:
+    def is_same_baseline(self, other: "FileRecord") -> bool:
         """Return whether all that decides a verdict is the same: no user accepted, forgot, or repaired it."""
         one, another = self.stored or self, other.stored or other
         return (one.path, one.witness, one.digests, one.block_size_bytes, one.version) == (
@@ -234,16 +232,6 @@ def read_optional_word(kind: type[Word], stored: str | None) -> Word | None:
 def read_numbers(stored: str) -> tuple[int, ...]:
     """Parse a stored list of numbers."""
     return tuple(json.loads(stored))
-
-
-def read_ranges(stored: str) -> tuple[tuple[int, int], ...]:
-    """Parse a stored list of (offset, length)."""
-    return tuple((offset, length) for offset, length in json.loads(stored))
-
-
-def read_versions(stored: str) -> tuple[SeenVersion, ...]:
-    """Parse a stored list of what versions have of a file."""
-    return tuple(SeenVersion(*values) for values in json.loads(stored))
 
 
 def note_day(c: Connection, now: int) -> list[int]:

@@ -1,10 +1,10 @@
 """
-Runs of jobs and of schedules, with results and coverage (R8); and the boots and mounts in which they ran (R2).
+Runs of jobs and of schedules, with results and coverage (R8); the boots and mounts they ran in (R2); people's actions.
 
 Boots and mounts show whether a file system may have crashed since a file was last intact. A row of ``boot`` without a
 file system is a boot of the machine; any other is one mount of one file system in a boot. Ids are in the order in which
 rows were first seen. A verified file refers to the newest row, so one id identifies the boot and the mount of each file
-system.
+system. An action is recorded in the transaction of the change that it describes, and outlives roots and findings.
 
 I1  A row with a successor (the next boot, or the next mount of the same file system) and without a clean-stop mark may
     have ended in a crash.
@@ -12,16 +12,14 @@ I2  A clean shutdown sets the mark on the boot and its mounts. The mark is remov
     or when another system mounted the file system before it was seen again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import astuple, fields
 from itertools import pairwise
 from typing import Any, NamedTuple, NewType
 
 from integrity.catalog.db import Connection, numbers
-from integrity.catalog.rows import given, is_outdated, read_optional_word, read_word
-from integrity.model import Job, Outcome, RootId, RunCounts, RunId
+from integrity.catalog.rows import given, is_outdated, read_numbers, read_optional_word, read_word
+from integrity.model import ActionVerb, Actor, FindingId, Job, Outcome, RootId, RunCounts, RunId
 
 
 class MountSeen(NamedTuple):
@@ -53,11 +51,7 @@ _BOOTS = f"SELECT {', '.join(_Boot._fields)} FROM boot"
 
 
 def ensure_boot(c: Connection, uuid: str, now: int) -> int:
-    """
-    Return the id of the running boot, recording it if it is new.
-
-    Removes clean-stop marks of this boot: they were premature, because this program runs again.
-    """
+    """Return the id of the running boot, recording it if it is new; its clean-stop marks were premature."""
     known = c.one(_Boot, f"{_BOOTS} WHERE uuid = ? AND fs_id = ''", uuid)
     if known is None:
         return _insert(c, uuid, MountSeen("", "", None), now)
@@ -94,11 +88,7 @@ def rename_file_system(c: Connection, old: str, new: str) -> None:
 
 
 def find_interruption(c: Connection, boot_id: int | None, fs_id: str) -> Interruption | None:
-    """
-    Return a possible crash of a file system since a file on it was last intact; None if there was none.
-
-    ``boot_id``: the row that the file refers to; None: unknown, so a crash is possible.
-    """
+    """Return a possible crash of a file system since the boot or mount ``boot_id``; None there: unknown, possible."""
     if boot_id is None:
         return Interruption(is_of_machine=True, seen_at=None)
     for chain in ("", fs_id):
@@ -204,25 +194,15 @@ class ReadAt(NamedTuple):
 def find_reads(c: Connection, job: Job, since: int, root_id: RootId | None = None) -> list[ReadAt]:
     """Return what the finished runs of a job read since a time, oldest first."""
     matching, values = given({"job = ?": job, "finished_at >= ?": since, "root_id = ?": root_id})
-    query = f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at"
-    return c.all(ReadAt, query, *values)
+    return c.all(ReadAt, f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at", *values)
 
 
-class LastRun(NamedTuple):
-    """The last run of a job on a root that ended with one outcome."""
-
-    root_id: RootId
-    job: str
-    outcome: str
-    finished_at: int
-
-
-def find_last_runs(c: Connection) -> list[LastRun]:
-    """Return the last run of each root, job, and outcome."""
+def find_last_runs(c: Connection) -> dict[tuple[RootId, str, str], int]:
+    """Return when the last run of each root, job, and outcome ended."""
     query = """
         SELECT root_id, job, outcome, max(finished_at) FROM run WHERE outcome IS NOT NULL
         GROUP BY root_id, job, outcome ORDER BY root_id, job, outcome"""
-    return c.all(LastRun, query)
+    return {tuple(key): finished_at for *key, finished_at in c.rows(query)}
 
 
 def sum_read(c: Connection) -> dict[tuple[RootId, str], int]:
@@ -301,3 +281,59 @@ def find_unfinished(c: Connection, schedule: str, root_id: RootId | None = None)
         ORDER BY started_at DESC, id DESC LIMIT 1"""
     row = c.row(query, schedule, root_id)
     return None if row is None or row[2] is not None else Unfinished(ScheduleRunId(row[0]), row[1])
+
+
+class Action(NamedTuple):
+    """An action to record."""
+
+    actor: Actor
+    verb: ActionVerb
+    outcome: str  # what was done, for people
+    root: bytes | None = None  # absolute path of its root; None if it concerned none
+    path: bytes | None = None  # relative to the root; None if it concerned the whole root, or none
+    findings: tuple[FindingId, ...] = ()  # that it concerned
+    reason: str = ""  # as the person gave it; empty if none was asked for
+
+
+class ActionRecord(NamedTuple):
+    """A recorded action. ``at``: seconds UTC."""
+
+    id: int
+    at: int
+    action: Action
+
+
+_ACTIONS = "SELECT id, at, who, address, verb, outcome, root, path, findings, reason FROM action"
+
+
+def record_action(c: Connection, done: Action, now: int) -> None:
+    """Record an action."""
+    c.run(
+        "INSERT INTO action (at, who, address, verb, root, path, findings, reason, outcome) VALUES (?,?,?,?,?,?,?,?,?)",
+        *(now, _encode(done.actor.who), _encode(done.actor.address), done.verb, done.root, done.path or None),
+        *(numbers(done.findings), _encode(done.reason), _encode(done.outcome)),
+    )
+
+
+def find_actions(c: Connection, *, before: int | None = None, limit: int = 100) -> list[ActionRecord]:
+    """Return the newest actions, newest first; ``before``: number of the last action of the page before."""
+    is_before, values = given({"id < ?": before})
+    return c.all(_to_action, f"{_ACTIONS} WHERE {is_before} ORDER BY id DESC LIMIT ?", *values, limit)
+
+
+def get_actions(c: Connection, ids: Collection[int]) -> list[ActionRecord]:
+    """Return actions by their numbers, without those that do not exist."""
+    return c.all(_to_action, f"{_ACTIONS} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", numbers(ids))
+
+
+def _encode(text: str) -> str:
+    """Return text that SQLite can store: undecodable bytes of a command line are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _to_action(number: int, at: int, who: str, address: str, verb: str, *rest: Any) -> ActionRecord:
+    outcome, root, path, findings, reason = rest
+    known = tuple(map(FindingId, read_numbers(findings)))
+    return ActionRecord(
+        *(number, at, Action(Actor(who, address), read_word(ActionVerb, verb), outcome, root, path, known, reason))
+    )

@@ -19,13 +19,13 @@ import apsw
 
 from integrity import program
 from integrity.catalog import copying, maintenance, own_files, sqlite_errors
+from integrity.catalog.backup import exchange
 from integrity.catalog.blocks import LACKS_BLOCKS
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copying import write_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, numbers
 from integrity.catalog.findings import refreeze
-from integrity.catalog.locking import exclusive_lock
-from integrity.catalog.restore import exchange
+from integrity.catalog.own_files import exclusive_lock
 from integrity.catalog.rows import join_path
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
 
@@ -76,7 +76,9 @@ class _Rescue:
             own_files.require_opened(partial, fd)
             write_schema(new)
             new.run("PRAGMA foreign_keys = OFF")
-            with closing(Connection(self._path, "mode=ro")) as old, closing(self._open_unchecked()) as unchecked:
+            unverified = Connection(self._path, "mode=ro", is_checked=False)
+            with closing(Connection(self._path, "mode=ro")) as old, closing(unverified) as unchecked:
+                unchecked.run("PRAGMA query_only = ON")
                 self._require_schema(old, unchecked)
                 new.run("BEGIN IMMEDIATE")
                 tables = new.column(
@@ -85,7 +87,10 @@ class _Rescue:
                 )
                 for table in tables:
                     self._take_over(new, old, unchecked, table)
-                self._note_stale(new, old)
+                query = "SELECT name, rows, sum FROM tally"
+                with _passing_damage():
+                    for table, _, _ in set(old.rows(query)) - set(new.rows(query)):
+                        self.lost.setdefault(table, None)  # readable, but not as last written: a disk has lost a write
                 tidy(new)
                 self._name_lost(new, unchecked)
                 new.run("COMMIT")
@@ -107,18 +112,6 @@ class _Rescue:
                 f"{show_path(self._path)}: is of another version (schema {revision}), so it can't be salvaged; bring"
                 f" back a backup: {program.command('catalog restore')}"
             )
-
-    def _open_unchecked(self) -> Connection:
-        c = Connection(self._path, "mode=ro", is_checked=False)
-        c.run("PRAGMA query_only = ON")
-        return c
-
-    def _note_stale(self, new: Connection, old: Connection) -> None:
-        """Note the tables that could be read, but are not as they were last written: a disk has lost a write."""
-        query = "SELECT name, rows, sum FROM tally"
-        with _passing_damage():
-            for table, _, _ in set(old.rows(query)) - set(new.rows(query)):
-                self.lost.setdefault(table, None)
 
     def _take_over(self, new: Connection, old: Connection, unchecked: Connection, table: str) -> None:
         columns = new.column("SELECT name FROM pragma_table_info(?)", table)

@@ -13,8 +13,8 @@ from contextlib import closing
 import apsw
 
 from integrity import program
-from integrity.catalog import lockless, own_files
-from integrity.catalog.db import Connection
+from integrity.catalog import own_files
+from integrity.catalog.db import LOCKLESS, Connection
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, show_path
 
 _INDEX_PAGE_BYTES = 4096
@@ -119,14 +119,10 @@ def describe_damage(path: bytes, complaint: str) -> CatalogError:
 
 
 def check_whole(path: bytes, *, is_alone: bool = False) -> str | None:
-    """
-    Read all pages of a file through a new connection; return the first complaint, None if the file is intact.
-
-    ``is_alone``: no other program uses the file, such as a backup; no side files are created then.
-    """
+    """Read all pages anew; return the first complaint, or None. ``is_alone``: nobody else uses the file."""
     try:
         is_shared = os.path.lexists(os.path.realpath(path) + own_files.LOG) or may_write_beside(path)
-        with closing(Connection(path, "mode=ro" if is_shared and not is_alone else lockless.OPTIONS)) as c:
+        with closing(Connection(path, "mode=ro" if is_shared and not is_alone else LOCKLESS)) as c:
             return find_complaint(c)
     except (apsw.Error, UnicodeDecodeError) as error:
         return describe_complaint(error)

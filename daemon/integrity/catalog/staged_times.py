@@ -101,11 +101,7 @@ def find_staged_times(c: Connection, root_id: RootId) -> list[FileId]:
 def apply_times(
     c: Connection, ids: Sequence[FileId], *, from_disk: bool, has_stable_inodes: bool, now: int, boot_id: int | None
 ) -> None:
-    """
-    Store the staged witnesses of files.
-
-    A file that was not verified by the run becomes unverified; ``from_disk``: the run verifies what it reads.
-    """
+    """Store staged witnesses; files become unverified unless the run verified them (``from_disk``: it does)."""
     query = f"""
         SELECT file_id, size_bytes, mtime_ns, ctime_ns, inode, is_racy, read_how, recorded_at FROM version
         WHERE {_IS_STAGED} AND read_how IS NOT NULL AND file_id IN (SELECT value FROM json_each(?))"""

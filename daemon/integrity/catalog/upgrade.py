@@ -16,10 +16,10 @@ from contextlib import closing
 
 from integrity import program
 from integrity.catalog import copying, own_files, sqlite_errors
+from integrity.catalog.backup import exchange
 from integrity.catalog.copying import write_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, quote
-from integrity.catalog.locking import held_alone, upgrade_mark
-from integrity.catalog.restore import exchange
+from integrity.catalog.own_files import held_alone, upgrade_mark
 from integrity.catalog.salvage import name_files, tidy
 from integrity.config import format_size
 from integrity.errors import CatalogError, show_path
@@ -32,11 +32,7 @@ _MOST_NAMED = 100
 
 
 def upgrade(path: bytes, lock_fd: int) -> bytes:
-    """
-    Upgrade a catalog that this program has closed, and on which it holds a lock; return the new path of the former one.
-
-    Raises CatalogLocked if another program has it open. If there is no room, or a step failed, it is unchanged.
-    """
+    """Upgrade a closed, locked catalog and return the new path of the former one; unchanged if anything fails."""
     path = os.path.realpath(path)
     owner = os.stat(path)
     with held_alone(path, lock_fd):

@@ -192,11 +192,7 @@ def get_candidates(c: Connection, ids: Iterable[FileId]) -> dict[FileId, FileVer
 def find_candidates(
     c: Connection, root_id: RootId, state: VersionState | None = None, *, after: int = 0, limit: int = 2000
 ) -> list[FileVersion]:
-    """
-    Return one page of a root's candidates in the order of their file ids; an empty page is the end.
-
-    ``state``: only candidates in this state; None: all. ``after``: the last file id of the previous page.
-    """
+    """Return a page of a root's candidates (in a ``state``) by file id, ``after`` the last; an empty one is the end."""
     query = f"""{_CANDIDATES}
         AND +version.root_id = ?1 AND version.file_id > ?2 AND (?3 IS NULL OR version.state = ?3)
         ORDER BY version.file_id LIMIT ?4"""
@@ -230,19 +226,14 @@ def find_refuted(c: Connection, root_id: RootId, now: int) -> list[FileId]:
 
 
 def find_staged(c: Connection, root_id: RootId, last_file_id: int | None = None) -> list[FileId]:
-    """
-    Return the files of a root with a staged candidate.
-
-    ``last_file_id``: leave out removals of files that were first recorded after the file with this id.
-    """
+    """Return files with a staged candidate, without removals of files first recorded after ``last_file_id``."""
     is_counted = f"?2 IS NULL OR version.verdict <> '{_GONE}' OR version.number > 2 OR version.file_id <= ?2"
     return find_candidate_ids(c, root_id, f"version.state = 'staged' AND ({is_counted})", last_file_id)
 
 
 def find_held_paths(c: Connection, root_id: RootId) -> list[bytes]:
     """Return the paths of a root whose change or removal waits for a user."""
-    query = f"SELECT path FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ?"
-    return c.column(query, root_id)
+    return c.column(f"SELECT path FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ?", root_id)
 
 
 def has_held(c: Connection, root_id: RootId, prefix: bytes = b"") -> bool:
@@ -347,11 +338,7 @@ def former_of(c: Connection, root_id: RootId, key: bytes | FileId) -> list[FileV
 
 
 def find_deleted(c: Connection, root_id: RootId, seen: Witness, *, md5: bytes | None = None) -> list[FileVersion]:
-    """
-    Return the deleted files of a size, last deleted first, without those that were recorded again.
-
-    ``md5``: those with this content; None: those with the witness's time.
-    """
+    """Return deleted files of a size, last first, with this MD5, or with the witness's time; none recorded again."""
     is_like = "version.md5 = ?3" if md5 else _IS_NEAR
     # Sorted by "+replaced_at", so that SQLite takes the index of deleted files, not the one that sorts all of a root.
     query = f"""{_FORMER}

@@ -109,7 +109,7 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
     """
     path = session.catalog_path
     confirm(f"Replace the catalog {show_path(path)} by a backup?", is_yes=yes)
-    from integrity.catalog.restore import restore as restore_catalog
+    from integrity.catalog.backup import restore as restore_catalog
 
     place = session.backup_folder if source is None else real_path(source)
     taken, aside = restore_catalog(path, place)

@@ -32,6 +32,7 @@ from integrity.views.service import ServiceView, ask_service
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from integrity.catalog.root_meta import PastService
     from integrity.cli.console import ConsoleReport
     from integrity.jobs.context import Context
     from integrity.jobs.report import Stop, Summary
@@ -212,11 +213,11 @@ def queue(session: Session, daemon: DaemonClient | None, request: JobRequest) ->
     return ExitCode.OK
 
 
-def find_service(session: Session) -> ServiceView:
+def find_service(session: Session, past: PastService | None = None) -> ServiceView:
     """Ask the service of this catalog what it is doing, if there is one; it is not waited for long."""
     try:
         daemon = find_daemon(session, (), patience_s=_STATUS_PATIENCE_S)
-        return ask_service(daemon, os.path.realpath(session.catalog_path), _STATUS_PATIENCE_S)
+        return ask_service(daemon, os.path.realpath(session.catalog_path), _STATUS_PATIENCE_S, lambda: past)
     except CatalogError as error:
         return ServiceView(None, str(error))
 

@@ -5,8 +5,6 @@ Only here errors become exit codes. A command is a function in a module of its o
 is imported when it runs or is asked for help.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
@@ -210,16 +208,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is not None:
         return _main(list(argv))
-    # The process is ours. A command makes records by the hundred thousand and hardly any cycles: looked for as often as
-    # is usual, they cost a tenth of a scan. What is loaded before a job begins, a hundred thousand objects, is no cause
-    # to look either, nor is the end: the process ends as well.
-    gc.set_threshold(200_000)
     open_missing_streams()
     code = _main(sys.argv[1:])
     # An interrupt that passed through `exec`, as of a module with dataclasses that was being loaded, is remembered by
     # CPython although it was caught: it would end the process by the signal. Another `exec` has it forgotten.
     exec("")  # noqa: S102
-    gc.freeze()
+    gc.freeze()  # the process ends: nothing is to be collected
     return code
 
 

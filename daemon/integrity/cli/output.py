@@ -7,8 +7,6 @@ Results go to stdout, everything else to stderr. With ``--json`` stdout holds on
 Ask before something is done that can't be undone.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -67,7 +65,7 @@ class Output(NamedTuple):
         if not self.is_json:
             print_line(text, has_color=self._has_color(sys.stdout))
 
-    def give(self, kind: str, fields: JsonObject) -> None:
+    def give(self, kind: str, fields: "JsonObject") -> None:
         """Print a JSON object, with ``--json`` only."""
         if self.is_json:
             # Flushed one by one: who reads a pipe sees a finding when it is met, not when a buffer is full.
@@ -165,7 +163,7 @@ class Lines:
             raise OutputError(error) from error
         self._written_at = time.monotonic()
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> "Lines":
         return self
 
     def __exit__(self, *_: object) -> None:

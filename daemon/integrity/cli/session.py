@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from integrity.files.scope import TreeScope
 
 
-@dataclass
 class Session:
     """
     One call of the program.
@@ -27,16 +25,14 @@ class Session:
     Args:
         config_path: of ``--config``; None for the default place.
         catalog_option: of ``--catalog``; None for the config's.
-        output: how to talk to the user.
-        typed: the global options that the command line has, before or behind the command.
-        shard: the catalog is a local copy of that of this part of a shared tree; None: it is not.
     """
 
-    config_path: bytes | None = None
-    catalog_option: bytes | None = None
-    output: Output = field(default_factory=Output)
-    typed: dict[str, object] = field(default_factory=dict)
-    shard: TreeScope | None = None
+    def __init__(self, config_path: bytes | None = None, catalog_option: bytes | None = None) -> None:
+        self.config_path = config_path
+        self.catalog_option = catalog_option
+        self.output = Output()
+        self.typed: dict[str, object] = {}  # the global options of the command line, before or behind the command
+        self.shard: TreeScope | None = None  # the catalog is a local copy of that of this part of a shared tree
 
     def take_option(self, name: str, value: Any, *, is_typed: bool) -> None:
         """

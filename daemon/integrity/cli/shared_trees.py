@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING
 
 from integrity import program
@@ -42,7 +42,8 @@ def at_files(session: Session, files: Sequence[bytes], *, writes: bool) -> Itera
 
     checked_out = check_out(session.config, root, paths, finding_object, session.output.say, writes=writes)
     with checked_out as shard:
-        there = replace(session, catalog_option=shard.config.catalog, shard=shard.scope)
+        there = copy(session)
+        there.catalog_option, there.shard = shard.config.catalog, shard.scope
         there.config = shard.config
         yield there
 

@@ -59,23 +59,25 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
     from integrity.cli.daemon_client import find_service
 
     if prometheus:
-        return _print_metrics(session, paths, find_service(session))
+        return _print_metrics(session, paths)
     if not nagios:
         lead_to_hub(session, [real_path(path) for path in paths])
-        return _print_status(_find(session, paths), find_service(session), session)
+        found = _find(session, paths)
+        return _print_status(found, find_service(session, found.past_service), session)
     try:
         found = _find(session, paths)
     except AppError as error:
         text = "; ".join(printable(line) for line in str(error).split("\n"))
         print_line(f"INTEGRITY UNKNOWN: {text}")
         return _NAGIOS_UNKNOWN
-    return _print_nagios(found, find_service(session))
+    return _print_nagios(found, find_service(session, found.past_service))
 
 
-def _print_metrics(session: Session, paths: tuple[bytes, ...], live: ServiceView) -> ExitCode:
+def _print_metrics(session: Session, paths: tuple[bytes, ...]) -> ExitCode:
     """Print metrics; a problem is in their values, so that a script can put them in place whatever they are."""
     from importlib.util import find_spec
 
+    from integrity.cli.daemon_client import find_service
     from integrity.extras import how_to_install
 
     if find_spec("prometheus_client") is None:
@@ -83,7 +85,8 @@ def _print_metrics(session: Session, paths: tuple[bytes, ...], live: ServiceView
     from integrity.web.metrics import write_metrics
 
     with session.open_catalog(writes=False) as catalog:
-        metrics = write_metrics(catalog, _find_in(catalog, session, paths), live)
+        found = _find_in(catalog, session, paths)
+        metrics = write_metrics(catalog, found, find_service(session, found.past_service))
     for line in metrics.decode().splitlines():
         print_line(line)
     return ExitCode.OK

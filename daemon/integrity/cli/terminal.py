@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -36,6 +35,8 @@ def keep_end(text: str, cells: int) -> str:
 def _cells_of(char: str) -> int:
     if char == _EMOJI_VARIANT:
         return 1
+    import unicodedata  # here, for most text is ASCII
+
     if unicodedata.category(char) in _NO_CELL:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -4,8 +4,6 @@ Read a config file, or report every error in it at once.
 Each error is one line "FILE:LINE: KEY: what is wrong". tomllib parses; the parsers of the definition check each value.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import MISSING, fields, is_dataclass
@@ -32,7 +30,7 @@ _FORMER_KEYS = {
 class ConfigProblem(NamedTuple):
     """One error: its location, and the message."""
 
-    location: Location
+    location: "Location"
     message: str
 
 
@@ -95,7 +93,7 @@ def parse_config(content: bytes, name: str) -> Config:
     return config
 
 
-def _index_lines(text: str) -> LineIndex:
+def _index_lines(text: str) -> "LineIndex":
     from integrity.config.line_index import LineIndex  # here, for most files have no error
 
     return LineIndex(text)
@@ -107,7 +105,7 @@ def _say_syntax_error(message: str, name: str) -> str:
     return f"{name}:{match[2]}:{match[3]}: {match[1]}" if match else f"{name}: {message}"
 
 
-def _say_key(location: Location) -> str:
+def _say_key(location: "Location") -> str:
     return ".".join(part for part in location if isinstance(part, str)) or "the file"
 
 
@@ -119,7 +117,7 @@ def _validate(document: dict[str, object]) -> tuple[Config | None, list[ConfigPr
     return config, [one for one in problems if one.location[:3] not in inherited]
 
 
-def _read_table(kind: type[Table], table: object, at: Location, problems: list[ConfigProblem]) -> Table | None:
+def _read_table(kind: type[Table], table: object, at: "Location", problems: list[ConfigProblem]) -> Table | None:
     """Return a table as an object of the definition; None if anything in it is wrong, which is added to problems."""
     if not isinstance(table, dict):
         problems.append(ConfigProblem(at, f"must be a table with keys of its own, not {show(table)}"))
@@ -136,7 +134,7 @@ def _read_table(kind: type[Table], table: object, at: Location, problems: list[C
     return kind(**values) if len(problems) == known else None
 
 
-def _read_value(hint: Any, value: object, at: Location, problems: list[ConfigProblem]) -> object:
+def _read_value(hint: Any, value: object, at: "Location", problems: list[ConfigProblem]) -> object:
     if is_dataclass(hint):
         return _read_table(cast("type", hint), value, at, problems)
     parsed = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Parsed)), None)
@@ -153,7 +151,7 @@ def _read_value(hint: Any, value: object, at: Location, problems: list[ConfigPro
     return tuple(_read_table(kind, one, (*at, number), problems) for number, one in enumerate(value))
 
 
-def _inherit(document: dict[str, object]) -> tuple[dict[str, object], set[Location]]:
+def _inherit(document: dict[str, object]) -> "tuple[dict[str, object], set[Location]]":
     """Merge ``[defaults]`` into each ``[[root]]``. Return the merged document and the locations of inherited keys."""
     defaults, roots = document.get("defaults", {}), document.get("root", [])
     if not isinstance(defaults, dict) or not isinstance(roots, list):
@@ -173,7 +171,7 @@ def _are_tables(first: dict[str, object], second: dict[str, object], key: str) -
     return isinstance(first.get(key), dict) and isinstance(second.get(key), dict)
 
 
-def _say_unknown(location: Location) -> str:
+def _say_unknown(location: "Location") -> str:
     """Return the message for an unknown key, with the closest known key or the tables where it belongs."""
     import difflib  # here, for the same reason
 
@@ -210,7 +208,7 @@ def _sections() -> list[tuple[str, type]]:
     return found
 
 
-def _kind_at(location: Location) -> type | None:
+def _kind_at(location: "Location") -> type | None:
     """Return the dataclass that defines the table at a location, or None."""
     kind: type = Config
     for part in location:

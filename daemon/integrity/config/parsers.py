@@ -8,8 +8,6 @@ or raises ValueError with a sentence "must be ..., not ..." that ``load`` puts b
 ``Parsed`` ties a parser to a type. What only one parser needs is imported there: most commands read no such value.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ by mount id, never by device number: btrfs gives each subvolume its own device n
 has the device number of its source.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import functools

@@ -51,7 +51,7 @@ def migrate(database: HubDatabase) -> str | None:
 def _configure(c: sa.Connection) -> Config:
     config = Config()
     with resources.as_file(resources.files("integrity.migrations")) as scripts:
-        config.set_main_option("script_location", str(scripts))
+        config.set_main_option("script_location", str(scripts / "hub" / "environment"))
         config.set_main_option("version_locations", str(scripts / "hub"))
     config.set_main_option("path_separator", "newline")
     config.attributes["connection"] = c

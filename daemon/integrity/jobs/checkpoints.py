@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog import checkpoints as store
-from integrity.catalog.blocks import join_blocks
-from integrity.catalog.checkpoints import Purpose
+from integrity.catalog import blocks as store
+from integrity.catalog.blocks import Purpose, join_blocks
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.hashing.digests import combine_crc64nvme
 from integrity.hashing.tasks import Done, Partial, Resume, Task

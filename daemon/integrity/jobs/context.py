@@ -16,9 +16,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from integrity.catalog import findings, roots
-from integrity.catalog.connection import Catalog
+from integrity.catalog.connection import Catalog, write_in_pages
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.config import Config, RootSettings
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 
 PROGRESS_INTERVAL_S = 0.1
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
@@ -214,7 +213,7 @@ class RootRun:
                 )
             yield connection
 
-    def write_in_pages(self, items: Sequence[T], write: Callable[[Connection, Sequence[T]], object]) -> None:
+    def write_in_pages(self, items: Sequence[Item], write: Callable[[Connection, Sequence[Item]], object]) -> None:
         """Write many items in short transactions. Another run must be able to complete a part of them."""
         write_in_pages(self.writing, items, write, monotonic=self.context.monotonic)
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import findings
-from integrity.catalog.disk_reports import find_reports, replace_reports
 from integrity.catalog.findings import NewFinding
+from integrity.catalog.root_meta import find_reports, replace_reports
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.disks.arrays import read_arrays
 from integrity.disks.report import DeviceKind, DeviceReport, DeviceTrouble, follow

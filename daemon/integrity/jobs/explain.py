@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import copies, files, findings, folders, root_meta, versions
+from integrity.catalog import copies, files, findings, root_meta, roots, versions
 from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.versions import FileVersion
@@ -101,7 +101,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
             root=target.root.path,
             root_id=target.root.id,
             path=target.prefix,
-            is_folder=folders.has_folder(connection, target.root.id, target.prefix),
+            is_folder=roots.has_folder(connection, target.root.id, target.prefix),
             record=record,
             candidate=None if record is None else versions.get_candidate(connection, record.id),
             findings=_find_findings(connection, target.root.path, target.prefix, record),

@@ -1,10 +1,7 @@
 """How reports to the hub fare, as the catalog has it. Read-only."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import report_queue
 from integrity.catalog.outbox import LASTING_FAILURE_S
 
 if TYPE_CHECKING:
@@ -35,10 +32,12 @@ class HubStatus(NamedTuple):
         return self.failing_since is not None and now - self.failing_since > LASTING_FAILURE_S
 
 
-def find_hub_status(c: Connection, config: Config) -> HubStatus | None:
+def find_hub_status(c: "Connection", config: "Config") -> HubStatus | None:
     """Return how reports to the hub fare; None if none is configured."""
     if not config.hub.url:
         return None
+    from integrity.catalog import report_queue  # here, for few report to a hub
+
     state = report_queue.load_state(c)
     if state is None or state.url != config.hub.url:
         return HubStatus(config.hub.url, None, None, None, report_queue.count_waiting(c))

@@ -5,8 +5,6 @@ The lock is an advisory flock(2) on a file beside the catalog. The kernel releas
 leaves nothing to clean up. The file names the holder, for the message to the user of the second job.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -15,12 +15,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings
 from integrity.catalog.own_files import compile_own_names
-from integrity.catalog.repair_journal import find_repairs
+from integrity.catalog.root_meta import find_repairs
 from integrity.catalog.roots import (
     RootRecord,
     drop_nested,
@@ -136,7 +136,7 @@ def _check(root: RootRecord, root_fd: int, recorded: RecordedNames) -> RootIdent
     known, name = root.identity, show_path(root.path)
     seen = identify(root_fd, root.path)
     if root.state_reason == RELEASED or not root.was_seen:
-        return replace(seen, mount_point=b"")
+        return seen._replace(mount_point=b"")
     fs_id, least = recognise(known.fs_id, seen.names), LEAST_PATTERN
     if fs_id is None and recorded.some and is_same_pool_type(known.fs_id, seen.names):
         fs_id, least = seen.fs_id, 1  # its members changed: the names decide
@@ -153,7 +153,7 @@ def _check(root: RootRecord, root_fd: int, recorded: RecordedNames) -> RootIdent
             least = 1  # recorded by its inode, which does not last here, or the reverse
         if is_path_number(seen.folder_inode) or least == 1:
             _require_some(root_fd, root, recorded.some, least)
-    return replace(known, fs_id=fs_id, folder_inode=seen.folder_inode, names=seen.names)
+    return known._replace(fs_id=fs_id, folder_inode=seen.folder_inode, names=seen.names)
 
 
 def _require_some(root_fd: int, root: RootRecord, paths: Collection[bytes], least: int) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.catalog import backup, findings, roots, runs
 from integrity.catalog.connection import Catalog
-from integrity.catalog.repair_journal import find_repairs
+from integrity.catalog.root_meta import find_repairs
 from integrity.config import Config, RootSettings, default_catalog_path
 from integrity.errors import AppError, CatalogCorrupt, ConfigError, CopyBeingMade, ReadInterrupted, show_path
 from integrity.files.block_devices import find_counters

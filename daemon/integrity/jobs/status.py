@@ -1,7 +1,5 @@
 """Collect from the catalog how well the roots are covered and which findings are open. Read-only."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +10,9 @@ from integrity.alerts.status import AlertStatus, find_alert_status
 from integrity.alerts.wording import sort_by_gravity
 from integrity.catalog import findings
 from integrity.catalog.coverage import Coverage, coverage
-from integrity.catalog.disk_reports import find_reports
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
-from integrity.catalog.own_checks import OwnCheckCounts, count_own_checks
 from integrity.catalog.parity import Protection, find_protection
+from integrity.catalog.root_meta import PastService, find_past_service, find_reports
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.catalog.sqlite_errors import find_full_folder
@@ -24,15 +21,15 @@ from integrity.files.excludes import BUILTIN
 from integrity.jobs.compare.deadline import CopyStatus, find_copy_status
 from integrity.jobs.hub_status import HubStatus, find_hub_status
 from integrity.jobs.lock import LockHolder, find_holder
-from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
-from integrity.jobs.scrub.promise import find_facts, measure_rate
 from integrity.jobs.targets import find_target, is_inside
 from integrity.kinds import DAMAGE
 from integrity.model import Finding, FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
+    from integrity.catalog.own_checks import OwnCheckCounts
     from integrity.disks.report import DeviceReport
+    from integrity.jobs.scrub.plan import OpenTimes, Plan
 
 _RUNS_SEARCHED = 200
 _MOST_WORST = 500
@@ -69,13 +66,13 @@ class RootStatus(NamedTuple):
     working: LockHolder | None
     due_at: int | None
     overdue_read_s: float | None
-    plan: Plan | None = None
+    plan: "Plan | None" = None
     windows: str = ""
-    devices: tuple[DeviceReport, ...] = ()
+    devices: "tuple[DeviceReport, ...]" = ()
     told_twice: int = 0
-    own_checks: OwnCheckCounts | None = None
-    protection: Protection | None = None
-    last_protect: RunRecord | None = None
+    own_checks: "OwnCheckCounts | None" = None
+    protection: "Protection | None" = None
+    last_protect: "RunRecord | None" = None
 
     @property
     def damaged_files(self) -> int:
@@ -114,6 +111,7 @@ class Status(NamedTuple):
         full_folder: the catalog's folder if its disk is full; None if it is not.
         unreachable: since when copies can't be reached as a whole, by root and name.
         builtin_excludes: the built-in list, as gitignore patterns.
+        past_service: the service that last served the catalog, unless commands took its place since it was stopped.
     """
 
     roots: tuple[RootStatus, ...]
@@ -127,6 +125,7 @@ class Status(NamedTuple):
     full_folder: bytes | None = None
     unreachable: Mapping[tuple[RootId, str], int] = MappingProxyType({})
     builtin_excludes: tuple[str, ...] = BUILTIN
+    past_service: PastService | None = None
 
     @property
     def kinds(self) -> set[FindingKind]:
@@ -169,11 +168,11 @@ class Status(NamedTuple):
 
 
 def find_status(
-    catalog: Catalog,
+    catalog: "Catalog",
     config: Config,
     paths: Sequence[bytes],
     *,
-    find_windows: Callable[[], OpenTimes] | None = None,
+    find_windows: Callable[[], "OpenTimes"] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Status:
     """
@@ -206,6 +205,7 @@ def find_status(
         unreachable = findings.find_unreachable_copies(connection)
         unreachable = {place: since for place, since in unreachable.items() if place[0] in ids}
         found = findings.page_incidents(connection, before=None, limit=_MOST_WORST + 1)
+        past_service = find_past_service(connection, now)
     known_paths = {root.path for root in wanted}
     worst = sort_by_gravity(one for one in found if one.root in known_paths) if len(found) <= _MOST_WORST else ()
     paths_known = {root.path for root in known}
@@ -213,7 +213,8 @@ def find_status(
     lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
     full_folder = find_full_folder(catalog.path)
     return Status(
-        roots, tuple(unscanned), copies, tuple(lost), alerts, now, tuple(worst), hub, full_folder, unreachable
+        *(roots, tuple(unscanned), copies, tuple(lost), alerts, now, tuple(worst), hub, full_folder, unreachable),
+        past_service=past_service,
     )
 
 
@@ -222,11 +223,11 @@ def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:
 
 
 def _find_root_status(
-    connection: Connection,
+    connection: "Connection",
     catalog_path: bytes,
     config: Config,
     root: RootRecord,
-    windows: OpenTimes | None,
+    windows: "OpenTimes | None",
     now: int,
     copies: set[tuple[RootId, str]],
 ) -> RootStatus:
@@ -239,6 +240,9 @@ def _find_root_status(
     last_scrub = _last(runs, Job.SCRUB)
     plan = None
     if windows is not None and _uses_windows(connection, root):
+        from integrity.jobs.scrub.plan import make_plan  # here, for only a service has windows
+        from integrity.jobs.scrub.promise import find_facts
+
         facts = find_facts(connection, root, verify_every_s=settings.verify_every_s, now=now)
         plan = make_plan(facts, windows, verify_every_s=settings.verify_every_s, now=now)
     return RootStatus(
@@ -255,13 +259,19 @@ def _find_root_status(
         windows=config.schedule.scrub,
         devices=tuple(find_reports(connection, root)),
         told_twice=findings.count_told_twice(connection, root.id),
-        own_checks=count_own_checks(connection, root.id) if settings.inspect else None,
+        own_checks=_count_own_checks(connection, root.id) if settings.inspect else None,
         protection=find_protection(connection, root.id),
         last_protect=_last(runs, Job.PROTECT),
     )
 
 
-def _uses_windows(connection: Connection, root: RootRecord) -> bool:
+def _count_own_checks(connection: "Connection", root_id: RootId) -> "OwnCheckCounts":
+    from integrity.catalog.own_checks import count_own_checks  # here, for most roots are not inspected
+
+    return count_own_checks(connection, root_id)
+
+
+def _uses_windows(connection: "Connection", root: RootRecord) -> bool:
     """Return whether a service has scrubbed the root by its schedule."""
     return any(last_started(connection, Job.SCRUB.value, root_id) for root_id in (root.id, None))
 
@@ -271,6 +281,10 @@ def _last(runs: Sequence[RunRecord], job: Job) -> RunRecord | None:
 
 
 def _estimate(size_bytes: int, runs: Sequence[RunRecord]) -> float | None:
-    """Return how long reading this many bytes takes at the rate of the last scrubs."""
+    """Return how long reading this many bytes takes at the rate of the last scrubs; None if unknown, or for none."""
+    if not size_bytes:
+        return None
+    from integrity.jobs.scrub.promise import measure_rate  # here, for most often nothing is overdue
+
     rate = measure_rate([run for run in runs if run.job is Job.SCRUB])
     return None if rate is None else size_bytes / rate

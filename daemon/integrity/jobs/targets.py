@@ -5,8 +5,6 @@ A PATH inside a root is that part of the root. A folder outside all roots can be
 refused, and so is a single file outside all roots. Real paths are compared and stored.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Collection, Sequence
@@ -36,7 +34,7 @@ class Target(NamedTuple):
     is_named: bool = True
 
 
-def find_target(connection: Connection, path: bytes) -> Target:
+def find_target(connection: "Connection", path: bytes) -> Target:
     """
     Return the root that a PATH lies in.
 
@@ -53,7 +51,7 @@ def find_target(connection: Connection, path: bytes) -> Target:
     return target
 
 
-def _find_replaced(connection: Connection, roots: Sequence[RootRecord], path: bytes) -> Target | None:
+def _find_replaced(connection: "Connection", roots: Sequence[RootRecord], path: bytes) -> Target | None:
     """Return the recorded file or folder that a symbolic link replaced: the PATH means it, not the link's target."""
     if not os.path.islink(path):
         return None
@@ -67,7 +65,7 @@ def _find_replaced(connection: Connection, roots: Sequence[RootRecord], path: by
 
 
 def find_targets(
-    catalog: Catalog, paths: Sequence[bytes], configured: Sequence[bytes], *, now: int, may_add: bool = True
+    catalog: "Catalog", paths: Sequence[bytes], configured: Sequence[bytes], *, now: int, may_add: bool = True
 ) -> list[Target]:
     """
     Return the targets of a scan or scrub; unknown folders become roots.
@@ -100,13 +98,13 @@ def find_targets(
     return _without_overlap(targets)
 
 
-def _add(catalog: Catalog, path: bytes, identity: RootIdentity, now: int) -> Target:
+def _add(catalog: "Catalog", path: bytes, identity: RootIdentity, now: int) -> Target:
     """Add a folder as a root, unless another program did so meanwhile."""
     with catalog.transaction() as connection:
         return _match(find_roots(connection), path) or Target(add_root(connection, path, identity, now), b"")
 
 
-def _find_known(catalog: Catalog, configured: Sequence[bytes], *, is_all: bool) -> list[RootRecord]:
+def _find_known(catalog: "Catalog", configured: Sequence[bytes], *, is_all: bool) -> list[RootRecord]:
     """Return the roots. With ``is_all``, first remove roots that never existed and are no longer configured."""
     with catalog.read() as connection:
         roots = find_roots(connection)
@@ -184,7 +182,7 @@ def refuse_new(path: bytes) -> str:
     )
 
 
-def _refuse_unknown(catalog: Catalog, matches: Sequence[tuple[bytes, Target]]) -> None:
+def _refuse_unknown(catalog: "Catalog", matches: Sequence[tuple[bytes, Target]]) -> None:
     """Refuse a name in a root that neither exists nor is recorded: "all is well" would hide a typo."""
     from integrity.catalog.files import page_files
 
@@ -212,7 +210,7 @@ def is_inside(path: bytes, folder: bytes) -> bool:
     return not folder or path == folder or path.startswith(folder + b"/")
 
 
-def find_shared_root(config: Config, path: bytes) -> ConfiguredRoot | None:
+def find_shared_root(config: "Config", path: bytes) -> "ConfiguredRoot | None":
     """Return the shared tree that a real path lies in: its records are in the catalogs of its shards."""
     return next((root for root in config.shared_roots if is_inside(path, root.path)), None)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from integrity.catalog import actions, findings, report_queue, runs
-from integrity.catalog.actions import ActionRecord
+from integrity.catalog import findings, report_queue, runs
 from integrity.catalog.connection import Connection
 from integrity.catalog.report_queue import QueuedChange, QueuedMessage
 from integrity.catalog.roots import find_roots
-from integrity.catalog.runs import RunRecord
+from integrity.catalog.runs import ActionRecord, RunRecord
 from integrity.model import Finding, FindingId, FindingState, RunId
 from integrity.reporting.protocol import JsonObject, MessageKind, ReportMessage, decode, encode
 
@@ -68,7 +67,7 @@ class _Writing:
         self._paths = {root_id: path for path, root_id in self._roots.items()}
         numbers = (FindingId(number) for number in _find_items(changes, MessageKind.FINDING))
         self._findings = {one.id: one for one in findings.get_findings(c, numbers)}
-        self._actions = {one.id: one for one in actions.get_actions(c, _find_items(changes, MessageKind.ACTION))}
+        self._actions = {one.id: one for one in runs.get_actions(c, _find_items(changes, MessageKind.ACTION))}
 
     def write(self, change: QueuedChange) -> tuple[int, JsonObject] | None:
         """Return when it happened, and the body."""

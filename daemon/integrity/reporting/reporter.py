@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from integrity import __version__
 from integrity.catalog import report_queue
 from integrity.catalog.connection import Catalog
-from integrity.catalog.report_queue import QueuedMessage, ReportState
-from integrity.catalog.report_rows import StoredTree
+from integrity.catalog.report_queue import QueuedMessage, ReportState, StoredTree
 from integrity.errors import HubError, printable
 from integrity.files.excludes import Excludes
 from integrity.model import RootId

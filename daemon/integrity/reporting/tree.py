@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from integrity.catalog import report_rows
+from integrity.catalog import report_queue
 from integrity.catalog.connection import Catalog
-from integrity.catalog.folders import get_folder_id
-from integrity.catalog.report_rows import FolderDigestRow, FolderKey, StoredTree, TreeFolder
+from integrity.catalog.report_queue import FolderDigestRow, FolderKey, StoredTree, TreeFolder
+from integrity.catalog.roots import get_folder_id
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadInterrupted
 from integrity.files.excludes import Excludes
@@ -75,7 +75,7 @@ class ReportedRoot:
         if folder is None or (folder.path and self._excludes.covers(folder.path, is_folder=True)):
             return
         with self._catalog.read() as c:
-            for number, record in enumerate(report_rows.find_files(c, folder.id)):
+            for number, record in enumerate(report_queue.find_files(c, folder.id)):
                 if number % _LOOK_EVERY == 0 and self._is_over():
                     raise ReadInterrupted("the report was interrupted")
                 file = report_file(record)
@@ -91,19 +91,19 @@ class ReportedRoot:
     def forget(self, folder: FolderKey) -> None:
         """Forget the digests of a folder, so that they are computed again."""
         with self._catalog.transaction(is_synced=False) as c:
-            report_rows.drop_digests(c, [folder.id])
+            report_queue.drop_digests(c, [folder.id])
 
     def renew_digests(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Compute the digests of the folders whose files changed. Those that change meanwhile stay unknown."""
         with self._catalog.read() as c:
-            is_same = report_rows.has_rules(c, self.root_id, self._rules)
+            is_same = report_queue.has_rules(c, self.root_id, self._rules)
         if not is_same:
             with self._catalog.transaction() as c:
-                report_rows.set_rules(c, self.root_id, self._rules)
+                report_queue.set_rules(c, self.root_id, self._rules)
         after = 0
         while folders := self._find_undigested(after):
             with self._catalog.transaction(is_synced=False) as c:
-                report_rows.begin_digests(c, [one.id for one in folders])
+                report_queue.begin_digests(c, [one.id for one in folders])
             self._digest(folders, monotonic)
             after = folders[-1].id
 
@@ -111,17 +111,17 @@ class ReportedRoot:
         """Build the tree; None if the digests of a folder are unknown. Folders without files are left out."""
         tree = StoredTree()
         with self._catalog.snapshot() as c:
-            if report_rows.find_undigested(c, self.root_id, 0, 1):
+            if report_queue.find_undigested(c, self.root_id, 0, 1):
                 tree.close()
                 return None
             with tree.filling():
-                for one in _make_folders(report_rows.find_digested(c, self.root_id)):
+                for one in _make_folders(report_queue.find_digested(c, self.root_id)):
                     tree.add(one)
         return tree
 
     def _find_undigested(self, after: int) -> list[FolderKey]:
         with self._catalog.read() as c:
-            return report_rows.find_undigested(c, self.root_id, after, _FOLDERS_AT_ONCE)
+            return report_queue.find_undigested(c, self.root_id, after, _FOLDERS_AT_ONCE)
 
     def _digest(self, folders: Iterable[FolderKey], monotonic: Callable[[], float]) -> None:
         done: list[tuple[FolderId, FolderDigests]] = []
@@ -136,7 +136,7 @@ class ReportedRoot:
     def _save(self, done: Iterable[tuple[FolderId, FolderDigests]]) -> None:
         with self._catalog.transaction(is_synced=False) as c:
             for folder_id, digests in done:
-                report_rows.save_digest(c, folder_id, *digests)
+                report_queue.save_digest(c, folder_id, *digests)
 
 
 class _Open(NamedTuple):

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog.report_rows import Mark, StoredTree, TreeFolder
+from integrity.catalog.report_queue import Mark, StoredTree, TreeFolder
 from integrity.errors import HubError
 from integrity.reporting.digest_tree import (
     BucketDigests,

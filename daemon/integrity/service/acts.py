@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.alerts.channels import describe_no_channels, send_test
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.outbox import note_tests
+from integrity.catalog.runs import Action, record_action
 from integrity.errors import AppError, ConfigError, RootSuspended, printable, show_path
 from integrity.jobs import runner
 from integrity.jobs.admin.accept import (

@@ -17,8 +17,8 @@ from integrity import __version__
 from integrity.catalog import findings, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.locking import shared_lock
-from integrity.catalog.service_record import note_service_started, note_service_stopped
+from integrity.catalog.own_files import shared_lock
+from integrity.catalog.root_meta import note_service_started, note_service_stopped
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, RecordSuperseded, show_path
 from integrity.files.span import UNLIMITED, Pace
 from integrity.files.system_load import read_boot_uuid

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.catalog import copying, findings, roots, runs, sqlite_errors
+from integrity.catalog.backup import finish_restore, restore
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.own_files import find_backups, is_being_restored, share_with_group
-from integrity.catalog.restore import finish_restore, restore
 from integrity.errors import AppError, CatalogCorrupt, CatalogError, CatalogMissing, show_path
 from integrity.files.mount_state import is_still_mounted
 from integrity.files.system_load import read_boot_uuid

@@ -15,8 +15,7 @@ from integrity.views.service import ServiceView
 from integrity.views.text import count, local_time
 
 if TYPE_CHECKING:
-    from integrity.catalog.actions import ActionRecord
-    from integrity.catalog.runs import RunRecord
+    from integrity.catalog.runs import ActionRecord, RunRecord
     from integrity.jobs.hub_status import HubStatus
     from integrity.jobs.status import Status
     from integrity.model import Finding

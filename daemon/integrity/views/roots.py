@@ -14,7 +14,6 @@ from integrity.inspect.outcome import CheckResult
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import Job, RootState
 from integrity.paths import path_fields
-from integrity.verdict import CopyVote
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.parity import describe_protection, protection_object
 from integrity.views.service import ServiceView, describe_watch
@@ -204,6 +203,8 @@ def describe_failing(counts: OwnCheckCounts) -> str:
         text += f"; {counts.since_recorded:,} of them since before the recording"
     for name in dict.fromkeys(name for name, _ in counts.in_copies):
         votes = {vote: number for (copy, vote), number in counts.in_copies.items() if copy == name}
+        from integrity.verdict import CopyVote  # here, for most roots are not inspected
+
         same, other = votes.pop(CopyVote.SAME, 0), votes.get(CopyVote.DIFFERS, 0) + votes.get(CopyVote.OLDER, 0)
         text += f"; the backup {printable(name)} has other content of {other:,}, the same of {same:,}"
     return text + "."
@@ -220,7 +221,7 @@ def _list_notes(one: RootStatus) -> Iterator[str]:
         size = f"{count(covered.cache_possible_files, 'file')} ({format_size(covered.cache_possible_bytes)})"
         yield f"{size} possibly read from the cache, not from the disk"
     if covered.suspects:
-        from integrity.catalog.worklist import are_read_early  # here, for --help does without
+        from integrity.catalog.coverage import are_read_early  # here, for --help does without
 
         were = "1 file was" if covered.suspects == 1 else f"{covered.suspects:,} files were"
         is_early = are_read_early(covered.suspects, covered.files)

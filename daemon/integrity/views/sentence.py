@@ -1,7 +1,5 @@
 """The one sentence that says how everything is: the first line of ``status`` and of the page, the state for a hub."""
 
-from __future__ import annotations
-
 from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,7 +45,7 @@ class Sentence(NamedTuple):
     more: tuple[str, ...] = ()
 
 
-def sum_up_status(status: Status, live: ServiceView) -> Sentence:
+def sum_up_status(status: "Status", live: ServiceView) -> Sentence:
     """Return the sentence for all roots and copies; what is worst stands first."""
     open_kinds = status.open_kinds
     damage = Counter({kind: number for kind, number in open_kinds.items() if kind in INTEGRITY_PROBLEMS})
@@ -77,7 +75,7 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
 _COLORS = {Gravity.GOOD: "green", Gravity.WARNING: "yellow", Gravity.PROBLEM: "red"}
 
 
-def describe_sentence(sentence: Sentence, styler: Styler) -> Iterator[str]:
+def describe_sentence(sentence: Sentence, styler: "Styler") -> "Iterator[str]":
     """Write how everything is as the first lines of an output."""
     yield styler.style(sentence.text, _COLORS[sentence.gravity])
     for line in sentence.more:
@@ -85,7 +83,7 @@ def describe_sentence(sentence: Sentence, styler: Styler) -> Iterator[str]:
     yield ""
 
 
-def _describe_repair(worst: Sequence[Finding]) -> str:
+def _describe_repair(worst: "Sequence[Finding]") -> str:
     """Say which files can be repaired; empty if there is nothing to repair, or too much to say."""
     bad = {(one.root, one.path) for one in worst if one.kind in REPAIRABLE and one.path is not None}
     good = {(one.root, one.path): one for one in worst if find_source([one]) is not None}
@@ -99,7 +97,7 @@ def _describe_repair(worst: Sequence[Finding]) -> str:
     return f"; {which} can be {verb} from {'backups' if source is None else printable(source)}"
 
 
-def _praise(status: Status) -> str:
+def _praise(status: "Status") -> str:
     files = sum(one.coverage.files for one in status.roots)
     size = format_size(sum(one.coverage.bytes for one in status.roots))
     promise = format_duration(max(one.settings.verify_every_s for one in status.roots))
@@ -110,7 +108,7 @@ def _praise(status: Status) -> str:
     return f"All {files:,} files ({size}) were verified within {promise}."
 
 
-def _find_gap(one: RootStatus) -> list[str]:
+def _find_gap(one: "RootStatus") -> list[str]:
     """Say what of a root is not being checked, or was not in time."""
     covered, place = one.coverage, show_path(one.root.path)
     if one.root.state is RootState.PAUSED:
@@ -123,7 +121,7 @@ def _find_gap(one: RootStatus) -> list[str]:
     return []
 
 
-def _find_unverified(one: RootStatus) -> list[str]:
+def _find_unverified(one: "RootStatus") -> list[str]:
     """Say which files of a root are only recorded so far, which is as it should be until they are due."""
     covered, place = one.coverage, show_path(one.root.path)
     if covered.never_verified_files and one.root.state is RootState.ACTIVE and not one.is_overdue:
@@ -133,7 +131,7 @@ def _find_unverified(one: RootStatus) -> list[str]:
     return []
 
 
-def _due(one: RootStatus) -> str:
+def _due(one: "RootStatus") -> str:
     return "" if one.due_at is None else f"; that is due by {local_time(one.due_at)}"
 
 
@@ -145,7 +143,7 @@ def _describe_gaps(open_kinds: Counter[FindingKind]) -> list[str]:
     return lines + ([f"Act before files are lost: {describe_kinds(warnings)}."] if warnings else [])
 
 
-def find_trouble(status: Status, live: ServiceView) -> list[str]:
+def find_trouble(status: "Status", live: ServiceView) -> list[str]:
     """Say why nothing is recorded, or the service does not check; where none is installed, nobody expects it to."""
     if status.full_folder is not None:
         place = show_path(status.full_folder)
@@ -155,12 +153,12 @@ def find_trouble(status: Status, live: ServiceView) -> list[str]:
     return [find_idleness(live)[0]] if live.trouble is not None or live.is_missing else []
 
 
-def _describe_failure(one: ChannelState) -> str:
+def _describe_failure(one: "ChannelState") -> str:
     since = "" if one.failing_since is None else f" since {local_time(one.failing_since)}"
     return f"Alerts by {printable(one.name)} fail{since}: {printable(one.last_error or '')}."
 
 
-def _find_silence(hub: HubStatus | None, now: int) -> str | None:
+def _find_silence(hub: "HubStatus | None", now: int) -> str | None:
     """Say in a sentence that the hub is not told; None if it is, or was until a short time ago."""
     if hub is None or not hub.is_silent(now) or hub.failing_since is None:
         return None

@@ -1,28 +1,24 @@
 """A running service as commands and pages show it: what it does, what waits for it, what it watches."""
 
-from __future__ import annotations
-
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import __version__, program
 from integrity.config import format_size
-from integrity.errors import CatalogError, printable, show_path
+from integrity.errors import printable, show_path
 from integrity.paths import path_fields
 from integrity.service.systemd.installed import find_stopped_unit
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.text import count, local_time
 
 if TYPE_CHECKING:
-    from integrity.catalog.service_record import PastService
+    from integrity.catalog.root_meta import PastService
     from integrity.service.control.client import DaemonClient
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
     from integrity.service.systemd.installed import StoppedUnit
 
 
 _SHOWN = 5
-_BUSY_TIMEOUT_S = 1.0
 
 
 class ServiceView(NamedTuple):
@@ -36,10 +32,10 @@ class ServiceView(NamedTuple):
         past: the last one, if there is none to ask although one served the catalog.
     """
 
-    state: DaemonState | None
+    state: "DaemonState | None"
     trouble: str | None = None
-    stopped: StoppedUnit | None = None
-    past: PastService | None = None
+    stopped: "StoppedUnit | None" = None
+    past: "PastService | None" = None
 
     @property
     def may_run(self) -> bool:
@@ -69,37 +65,31 @@ def find_idleness(live: ServiceView) -> tuple[str, tuple[str, ...]]:
     return "No service runs for this catalog: nothing is checked by itself.", (program.command("setup"),)
 
 
-def ask_service(daemon: DaemonClient | None, catalog: bytes, patience_s: float) -> ServiceView:
+def ask_service(
+    daemon: "DaemonClient | None",
+    catalog: bytes,
+    patience_s: float,
+    find_past: Callable[[], "PastService | None"] = lambda: None,
+) -> ServiceView:
     """
-    Ask a daemon, if there is one, what it is doing.
+    Ask a daemon, if there is one, what it is doing; ``find_past`` is called if there is none.
 
     Raises:
         CatalogError: it does not answer.
     """
     if daemon is None:
-        return ServiceView(None, stopped=find_stopped_unit(catalog), past=_find_past(catalog))
+        return ServiceView(None, stopped=find_stopped_unit(catalog), past=find_past())
     with daemon:
         return ServiceView(daemon.ask_state(patience_s))
 
 
-def _describe_end(unit: StoppedUnit | None, past: PastService | None) -> str:
+def _describe_end(unit: "StoppedUnit | None", past: "PastService | None") -> str:
     when = "" if past is None else local_time(past.seen_at)
     if past is not None and past.has_crashed:
         return f"The service that checked here crashed, was killed, or lost power after {when}"
     if unit is not None and unit.failed:
         return "The service is installed, but it failed"
     return f"The service that checked here was stopped {when}" if past else "The service is installed, but stopped"
-
-
-def _find_past(catalog: bytes) -> PastService | None:
-    from integrity.catalog.connection import Catalog  # here, for help needs no catalog
-    from integrity.catalog.service_record import find_past_service
-
-    try:
-        with Catalog.open(catalog, writes=False, busy_timeout_s=_BUSY_TIMEOUT_S) as opened, opened.read() as connection:
-            return find_past_service(connection, int(time.time()))
-    except CatalogError:  # whoever reads the status is told of it
-        return None
 
 
 def describe_service(live: ServiceView) -> Iterator[str]:
@@ -134,7 +124,7 @@ def _shorten(label: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"{' ' * len(label)}and {len(lines) - _SHOWN:,} more"
 
 
-def _describe_busy(one: BusyRoot) -> str:
+def _describe_busy(one: "BusyRoot") -> str:
 
     total = "" if one.bytes_total is None else f" of {format_size(one.bytes_total)}"
     rate = "" if one.rate_bytes_per_s is None else f", {format_size(one.rate_bytes_per_s)} a second"
@@ -142,7 +132,7 @@ def _describe_busy(one: BusyRoot) -> str:
     return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.phase)}, {done}"
 
 
-def _describe_queued(one: QueuedJob) -> str:
+def _describe_queued(one: "QueuedJob") -> str:
     return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.reason)}"
 
 
@@ -167,7 +157,7 @@ def describe_watch(live: ServiceView, root: bytes) -> Iterator[str]:
     yield from _shorten("  not seen   ", [printable(text) for text in watch.blind])
 
 
-def _find_watch(state: DaemonState, root: bytes) -> WatchState | None:
+def _find_watch(state: "DaemonState", root: bytes) -> "WatchState | None":
     return next((one for one in state.watch if one.root == root), None)
 
 
@@ -196,7 +186,7 @@ def service_object(live: ServiceView) -> JsonObject:
     }
 
 
-def _busy_object(one: BusyRoot) -> JsonObject:
+def _busy_object(one: "BusyRoot") -> JsonObject:
     return {
         **path_fields("root", one.root),
         "job": one.job,
@@ -209,9 +199,9 @@ def _busy_object(one: BusyRoot) -> JsonObject:
     }
 
 
-def _queued_object(one: QueuedJob) -> JsonObject:
+def _queued_object(one: "QueuedJob") -> JsonObject:
     return {**path_fields("root", one.root), "job": one.job, "reason": one.reason, "copy": one.copy or None}
 
 
-def _watch_object(one: WatchState) -> JsonObject:
+def _watch_object(one: "WatchState") -> JsonObject:
     return {**path_fields("root", one.root), "folders": one.folders, "blind": list(one.blind)}

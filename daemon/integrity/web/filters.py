@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from integrity import program
 from integrity.alerts.wording import place, title
-from integrity.catalog.actions import Action
+from integrity.catalog.runs import Action
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS

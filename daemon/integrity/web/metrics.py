@@ -91,13 +91,14 @@ class _Collector:
     def _collect_runs(self) -> Iterator[Metric]:
         paths = {one.root.id: show_path(one.root.path) for one in self._status.roots}
         with self._catalog.read() as connection:
-            last = [run for run in find_last_runs(connection) if run.root_id in paths]
+            last = find_last_runs(connection)
             sums = sum_read(connection)
         ended = gauge(
             "run_last_timestamp_seconds", "When the last run with this outcome ended.", "root", "job", "outcome"
         )
-        for run in last:
-            ended.add_metric([paths[run.root_id], run.job, run.outcome], run.finished_at)
+        for (root_id, job, outcome), finished_at in last.items():
+            if root_id in paths:
+                ended.add_metric([paths[root_id], job, outcome], finished_at)
         yield ended
         read = CounterMetricFamily(
             "integrity_read_bytes", "Bytes that recorded runs read from files.", labels=["root", "job"]

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from integrity.catalog.connection import Catalog
+from integrity.catalog.root_meta import PastService, find_past_service
 from integrity.config import default_config_path, load_config
 from integrity.errors import AppError, CatalogError, ConfigError
 from integrity.jobs.status import Status, find_status
@@ -122,9 +123,16 @@ class Site(Renderer):
     def _ask_service(self) -> ServiceView:
         try:
             daemon = find_daemon_of(self.catalog_path, patience_s=_SERVICE_PATIENCE_S)
-            return ask_service(daemon, self.catalog_path, _SERVICE_PATIENCE_S)
+            return ask_service(daemon, self.catalog_path, _SERVICE_PATIENCE_S, self._find_past_service)
         except CatalogError as error:
             return ServiceView(None, str(error))
+
+    def _find_past_service(self) -> PastService | None:
+        try:
+            with self.open_catalog() as catalog, catalog.read() as connection:
+                return find_past_service(connection, int(time.time()))
+        except CatalogError:  # whoever reads the status is told of it
+            return None
 
     def find_status(self) -> Status:
         """

@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.alerts.wording import next_steps, title
 from integrity.catalog import files, findings, versions
-from integrity.catalog.actions import Action, record_action
-from integrity.catalog.baselines import replace_baseline
+from integrity.catalog.baselines import promote, remove_files, replace_baseline
+from integrity.catalog.connection import write_in_pages
 from integrity.catalog.own_checks import keep_own_check
-from integrity.catalog.paging import write_in_pages
-from integrity.catalog.removal import promote, remove_files
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord
-from integrity.catalog.runs import ensure_mounts
+from integrity.catalog.runs import Action, ensure_mounts, record_action
 from integrity.catalog.versions import VersionState
 from integrity.errors import ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers

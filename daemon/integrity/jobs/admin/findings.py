@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.catalog import findings
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.roots import find_roots
+from integrity.catalog.runs import Action, record_action
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.actor import find_user
 from integrity.model import ActionVerb, Actor, Finding, FindingId, FindingKind, FindingState

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import copies, files, findings
-from integrity.catalog.actions import Action, record_action
+from integrity.catalog.baselines import remove_files
+from integrity.catalog.connection import write_in_pages
 from integrity.catalog.copies import CopyRecord
-from integrity.catalog.paging import write_in_pages
-from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import (
     RootRecord,
     drop_files,
     drop_former,
     find_former_ids,
     find_roots,
-    find_spans,
     remove_root,
 )
+from integrity.catalog.runs import Action, record_action
 from integrity.config.copy_urls import is_url
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, show_path
@@ -36,6 +35,8 @@ from integrity.model import ActionVerb, Actor, BaselineReason, FileId, Finding, 
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
+
+_FILES_AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def plan_forgetting(catalog: Catalog, paths: Sequence[bytes]) -> list[Leaving]:
         for path in paths:
             target = find_target(connection, path)
             root_id, prefix = target.root.id, target.prefix
-            count = sum(1 for _ in _find_ids(catalog, target)) if prefix else target.root.file_count
+            count = sum(1 for _ in _find_ids(catalog, target.root.id, prefix)) if prefix else target.root.file_count
             open_findings = findings.find_findings(connection, root_id=root_id, prefix=prefix)
             if prefix and not count and not open_findings:
                 raise ConfigError(f"{show_path(path)}: nothing is recorded there, so nothing can be forgotten")
@@ -87,7 +88,7 @@ def forget(catalog: Catalog, leaving: Leaving, *, now: int, actor: Actor | None 
     def resolve(connection: Connection, page: Sequence[FindingId]) -> None:
         findings.resolve_ids(connection, page, resolution="forgotten", now=now)
 
-    write_in_pages(catalog.transaction, list(_find_ids(catalog, target)), remove)
+    write_in_pages(catalog.transaction, list(_find_ids(catalog, target.root.id, target.prefix)), remove)
     with catalog.read() as connection:  # findings about names that were never recorded
         left = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix)
     write_in_pages(catalog.transaction, [one.id for one in left], resolve)
@@ -96,23 +97,22 @@ def forget(catalog: Catalog, leaving: Leaving, *, now: int, actor: Actor | None 
 
 
 def _forget_root(catalog: Catalog, root_id: RootId, done: Action, now: int) -> None:
-    def drop(connection: Connection, page: Sequence[tuple[FileId, FileId]]) -> None:
-        for span in page:
-            drop_files(connection, root_id, span)
+    def drop(connection: Connection, page: Sequence[FileId]) -> None:
+        drop_files(connection, root_id, page)
 
     with catalog.read() as connection:
-        spans, former_ids = find_spans(connection, root_id), find_former_ids(connection, root_id)
-    write_in_pages(catalog.transaction, spans, drop, rows=1)
+        former_ids = find_former_ids(connection, root_id)
+    write_in_pages(catalog.transaction, list(_find_ids(catalog, root_id)), drop, rows=_FILES_AT_ONCE)
     write_in_pages(catalog.transaction, former_ids, drop_former)
     with catalog.transaction() as connection:
         remove_root(connection, root_id)
         record_action(connection, done, now)
 
 
-def _find_ids(catalog: Catalog, target: Target) -> Iterator[FileId]:
+def _find_ids(catalog: Catalog, root_id: RootId, prefix: bytes = b"") -> Iterator[FileId]:
     after = 0
     with catalog.read() as connection:
-        while page := files.page_files(connection, target.root.id, prefix=target.prefix, after=after):
+        while page := files.page_files(connection, root_id, prefix=prefix, after=after):
             yield from (row[0] for row in page)
             after = page[-1][0]
 

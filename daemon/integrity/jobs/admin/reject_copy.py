@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
 from integrity.catalog import files, findings
-from integrity.catalog.actions import Action, record_action
+from integrity.catalog.runs import Action, record_action
 from integrity.catalog.versions import keep
 from integrity.copies.protocol import CopyEntry, Kind
 from integrity.errors import ConfigError, show_path

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.catalog import files, findings, versions
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import mark_suspects
+from integrity.catalog.connection import write_in_pages
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.paging import write_in_pages
-from integrity.catalog.root_moves import save_move
+from integrity.catalog.root_meta import save_move
 from integrity.catalog.roots import (
     RootRecord,
     find_configured,
@@ -24,6 +23,7 @@ from integrity.catalog.roots import (
     set_configured,
     set_root_state,
 )
+from integrity.catalog.runs import Action, record_action
 from integrity.catalog.versions import VersionState
 from integrity.errors import ConfigError, show_path
 from integrity.files.capability import identify

@@ -5,17 +5,15 @@ Also collects the status of all copies of a root, configured or compared by hand
 the configuration have no deadline.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
 from integrity.catalog import copies, findings
+from integrity.catalog.connection import write_in_pages
 from integrity.catalog.copies import CopyWaits, find_waits
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.config import format_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets
@@ -47,9 +45,9 @@ class CopyFacts(NamedTuple):
         waits: waiting times of its files; None if the copy is new.
     """
 
-    settings: ConfiguredCopy
+    settings: "ConfiguredCopy"
     root: RootRecord
-    record: CopyRecord | None
+    record: "CopyRecord | None"
     waits: CopyWaits | None
 
     @property
@@ -70,7 +68,7 @@ class CopyFacts(NamedTuple):
         return self.waits.waits_since + self.settings.verify_every_s
 
 
-def find_copy_facts(c: Connection, config: Config, *, now: int, name: str | None = None) -> list[CopyFacts]:
+def find_copy_facts(c: "Connection", config: "Config", *, now: int, name: str | None = None) -> list[CopyFacts]:
     """Return the facts about the configured copies of recorded roots; with ``name`` only of that copy."""
     roots = find_roots(c)
     found = []
@@ -91,14 +89,14 @@ def find_copy_facts(c: Connection, config: Config, *, now: int, name: str | None
     return found
 
 
-def _find_left_out(settings: ConfiguredCopy) -> Excludes | None:
+def _find_left_out(settings: "ConfiguredCopy") -> "Excludes | None":
     try:
         return make_left_out(settings.exclude)
     except ConfigError:
         return None  # the comparison refuses the pattern, and says why
 
 
-def check_copies(context: Context) -> list[Finding]:
+def check_copies(context: "Context") -> list[Finding]:
     """
     Open the finding that a configured copy is overdue, or resolve it.
 
@@ -132,11 +130,11 @@ def is_name(name: str) -> bool:
     return "/" not in name and ":" not in name
 
 
-def _find_root(roots: Sequence[RootRecord], settings: ConfiguredCopy) -> RootRecord | None:
+def _find_root(roots: Sequence[RootRecord], settings: "ConfiguredCopy") -> RootRecord | None:
     return next((root for root in roots if is_inside(settings.of, root.path.rstrip(b"/"))), None)
 
 
-def _check_copy(context: Context, facts: CopyFacts) -> Finding | None:
+def _check_copy(context: "Context", facts: CopyFacts) -> Finding | None:
     now, settings, root = context.now(), facts.settings, facts.root
     if facts.record is None:
         url = hide_secrets(settings.url)
@@ -168,7 +166,7 @@ def _check_copy(context: Context, facts: CopyFacts) -> Finding | None:
     return finding
 
 
-def _end_overdue(context: Context, facts: CopyFacts) -> None:
+def _end_overdue(context: "Context", facts: CopyFacts) -> None:
     """Resolve the finding, if it is open. Write nothing otherwise."""
     resolution = (
         "the root is paused" if facts.root.state is RootState.PAUSED else "everything is compared in time again"
@@ -179,7 +177,7 @@ def _end_overdue(context: Context, facts: CopyFacts) -> None:
         _end(context, facts.root, facts.settings.name, {FindingKind.OVERDUE}, resolution)
 
 
-def _end_former(context: Context) -> None:
+def _end_former(context: "Context") -> None:
     """Resolve the findings of copies that are no longer in the configuration: they are never compared again."""
     names = {one.name for one in context.config.copies}
     with context.catalog.read() as connection:
@@ -190,7 +188,7 @@ def _end_former(context: Context) -> None:
         _end(context, roots[one.root_id], one.name, None, "the copy is not in the configuration any more")
 
 
-def _end(context: Context, root: RootRecord, name: str, kinds: set[FindingKind] | None, resolution: str) -> None:
+def _end(context: "Context", root: RootRecord, name: str, kinds: set[FindingKind] | None, resolution: str) -> None:
     from integrity.jobs import messages  # here, for `status` only reads
     from integrity.jobs.report import Note, NoteKind
 
@@ -198,7 +196,7 @@ def _end(context: Context, root: RootRecord, name: str, kinds: set[FindingKind] 
         ids = findings.find_unresolved(connection, root.id, kinds=kinds, copy=name)
     ended: list[Finding] = []
 
-    def resolve(connection: Connection, some: Sequence[FindingId]) -> None:
+    def resolve(connection: "Connection", some: Sequence[FindingId]) -> None:
         ended.extend(findings.resolve_ids(connection, some, resolution=resolution, now=context.now()))
 
     write_in_pages(context.catalog.transaction, ids, resolve)
@@ -240,7 +238,7 @@ class CopyStatus(NamedTuple):
         return {*self.open_kinds, *({FindingKind.OVERDUE} if self.is_overdue else ())}
 
 
-def find_copy_status(c: Connection, config: Config, roots: Sequence[RootRecord], *, now: int) -> list[CopyStatus]:
+def find_copy_status(c: "Connection", config: "Config", roots: Sequence[RootRecord], *, now: int) -> list[CopyStatus]:
     """Return the status of the copies of some roots, configured ones first."""
     ids = {root.id for root in roots}
     found = [_describe(c, facts) for facts in find_copy_facts(c, config, now=now) if facts.root.id in ids]
@@ -249,7 +247,7 @@ def find_copy_status(c: Connection, config: Config, roots: Sequence[RootRecord],
     return found
 
 
-def _describe(c: Connection, facts: CopyFacts) -> CopyStatus:
+def _describe(c: "Connection", facts: CopyFacts) -> CopyStatus:
     settings = facts.settings
     return CopyStatus(
         name=settings.name,
@@ -264,12 +262,12 @@ def _describe(c: Connection, facts: CopyFacts) -> CopyStatus:
     )
 
 
-def _describe_other(c: Connection, root: RootRecord, record: CopyRecord, now: int) -> CopyStatus:
+def _describe_other(c: "Connection", root: RootRecord, record: "CopyRecord", now: int) -> CopyStatus:
     waits = find_waits(c, record, now=now, verify_every_s=_NEVER_S)
     return CopyStatus(record.name, record.url, root, record.prefix, waits, _count_open(c, root, record.name))
 
 
-def _count_open(c: Connection, root: RootRecord, name: str) -> Counter[FindingKind]:
+def _count_open(c: "Connection", root: RootRecord, name: str) -> Counter[FindingKind]:
     """Count the open findings about a copy, whichever of its disks they are about."""
     names = {name, *(one.name for one in copies.find_copies(c, root.id) if one.base_name == name)}
     found: Counter[FindingKind] = Counter()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, cast
 
-from integrity.catalog import checkpoints
-from integrity.catalog.checkpoints import CopyReading
+from integrity.catalog import blocks
+from integrity.catalog.blocks import CopyReading
 from integrity.catalog.copies import CopyRecord
 from integrity.catalog.copy_listing import CompareRow
 from integrity.catalog.rows import FileRecord
@@ -148,7 +148,7 @@ class TreeReading:
     def _resume(self, task: Task, record: FileRecord) -> Task:
         """Resume a large file at the block where the last comparison stopped."""
         with self._run.catalog.read() as connection:
-            found = checkpoints.load_reading(connection, self._copy_id, record.id, record.version)
+            found = blocks.load_reading(connection, self._copy_id, record.id, record.version)
         if found is None:
             return task
         self._bad[task.path] = list(found.bad_blocks)
@@ -181,7 +181,7 @@ class TreeReading:
         known += bad
         with run.writing() as connection:
             reading = CopyReading(record.id, record.version, part.witness, part.offset, tuple(known))
-            checkpoints.save_reading(connection, self._copy_id, reading)
+            blocks.save_reading(connection, self._copy_id, reading)
 
     def _take_whole(self, row: CompareRow, done: Done) -> None:
         record = row.record
@@ -200,7 +200,7 @@ class TreeReading:
             return
         if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:
-                checkpoints.drop_reading(connection, self._copy_id, record.id)
+                blocks.drop_reading(connection, self._copy_id, record.id)
         self._take(row, self._evidence.read_back.judge(row, done.reading, found))
 
     def _is_itself(self, row: CompareRow, reading: Reading) -> bool:

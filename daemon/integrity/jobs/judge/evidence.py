@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, versions
-from integrity.catalog.root_moves import find_move
+from integrity.catalog.root_meta import find_move
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import Interruption, find_interruption
 from integrity.hashing.digests import have_equal_digests

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import baselines, files, findings, removal, roots, versions
+from integrity.catalog import baselines, files, findings, roots, versions
 from integrity.catalog.baselines import replace_baseline
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.rows import FileContent, get_last_check
@@ -104,7 +104,7 @@ def record_copy(
 
 def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: FileVersion) -> None:
     """Move the record of a damaged file whose name is gone to the copy of its content."""
-    removal.move_to_copy(connection, run.root, damage.file_id, path, reading.witness, run.now())
+    baselines.move_to_copy(connection, run.root, damage.file_id, path, reading.witness, run.now())
     _stage_damage(run, connection, damage.file_id, reading, damage)
 
 

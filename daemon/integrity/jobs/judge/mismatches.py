@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, versions
-from integrity.catalog.removal import promote
+from integrity.catalog.baselines import promote
 from integrity.catalog.rows import require_current
 from integrity.catalog.versions import VersionState
 from integrity.errors import ReadError, RecordSuperseded, Unstable, Vanished

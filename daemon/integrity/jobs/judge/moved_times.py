@@ -26,7 +26,7 @@ from integrity.same_time import Beside, TimeMove, is_same_time, lost_times, move
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
-    from integrity.catalog.root_moves import RootMove
+    from integrity.catalog.root_meta import RootMove
     from integrity.catalog.rows import FileRecord
     from integrity.catalog.staged_times import MovedTime
     from integrity.jobs.context import RootRun

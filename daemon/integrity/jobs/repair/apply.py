@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog.repair_journal import Repair, drop_repair, save_repair
+from integrity.catalog.root_meta import REPAIRS, Repair, save_repair
 from integrity.catalog.rows import is_current
 from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
 from integrity.files.open_beneath import open_noatime, stat_beneath
@@ -30,7 +30,7 @@ from integrity.paths import absolute
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
-    from integrity.catalog.repair_journal import JournalPlace
+    from integrity.catalog.root_meta import JournalPlace
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource
@@ -275,7 +275,7 @@ class Application:
         if any(is_there(folders[place], name) for place in repair.places for name in (place.made, place.kept)):
             return
         with self._run.writing() as connection:
-            drop_repair(connection, self._run.root.id, repair.id)
+            REPAIRS.drop(connection, self._run.root.id, repair.id)
 
     def _finish(self, repair: Repair, folders: ParentFolders, verified: Witness, how: ReadHow) -> RepairedFile:
         """Verify the new file if the damaged one is to be removed, and record the repair; not interruptible."""

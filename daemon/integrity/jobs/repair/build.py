@@ -30,7 +30,7 @@ from integrity.model import Reading, Witness
 from integrity.verdict import Shift, compare_witness
 
 if TYPE_CHECKING:
-    from integrity.catalog.repair_journal import JournalPlace
+    from integrity.catalog.root_meta import JournalPlace
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource

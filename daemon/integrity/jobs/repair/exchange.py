@@ -19,7 +19,7 @@ from integrity.files.open_beneath import make_folder_at, open_beneath, stat_bene
 from integrity.files.replace_file import UNSUPPORTED, exchange, is_locked, may_exchange, rename_to_free
 
 if TYPE_CHECKING:
-    from integrity.catalog.repair_journal import JournalPlace
+    from integrity.catalog.root_meta import JournalPlace
     from integrity.model import Capability
 
 

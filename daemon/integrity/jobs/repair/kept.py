@@ -16,10 +16,10 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.copies import states_of_file
-from integrity.catalog.repair_journal import KeptFile, drop_kept, find_kept
+from integrity.catalog.root_meta import KEPT_FILES, KeptFile, find_kept
 from integrity.catalog.roots import RootRecord, find_roots
+from integrity.catalog.runs import Action, record_action
 from integrity.errors import ConfigError, ReadError, ReadInterrupted, RootSuspended, show_path
 from integrity.files.open_beneath import open_beneath, stat_beneath
 from integrity.files.span import ReadMode
@@ -202,7 +202,7 @@ class KeptRemover:
     def _record(self, kept: KeptFile, state: KeptState) -> None:
         run = self._run
         with run.writing() as connection:
-            drop_kept(connection, run.root.id, kept.id)
+            KEPT_FILES.drop(connection, run.root.id, kept.id)
             if state is KeptState.REMOVED:
                 outcome = f"removed the damaged file kept as {show_path(kept.place.kept)}"
                 done = Action(run.context.find_actor(), ActionVerb.REPAIR, outcome, run.root.path, kept.place.path)

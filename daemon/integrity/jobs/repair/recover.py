@@ -14,9 +14,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings, versions
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import Verified, mark_verified
-from integrity.catalog.repair_journal import JournalPlace, KeptFile, Repair, drop_repair, save_kept
+from integrity.catalog.root_meta import REPAIRS, JournalPlace, KeptFile, Repair, save_kept
+from integrity.catalog.runs import Action, record_action
 from integrity.catalog.versions import keep
 from integrity.errors import ReadError, RepairFailed, show_path
 from integrity.files.buffers import Buffers
@@ -106,7 +106,7 @@ def record_repaired(
             )
             versions.discard(connection, [record.id])
             renew_copy_advice(connection, run.root.path, record.path, record.id)
-        drop_repair(connection, run.root.id, repair.id)
+        REPAIRS.drop(connection, run.root.id, repair.id)
         _remember_kept(run, connection, repair, now)
         if actor is not None:
             ids = tuple(sorted({one.incident_id for one in ended}))
@@ -266,7 +266,7 @@ class _Recovery:
 
     def _forget(self, text: str) -> None:
         with self._run.writing() as connection:
-            drop_repair(connection, self._run.root.id, self._repair.id)
+            REPAIRS.drop(connection, self._run.root.id, self._repair.id)
         self._run.note(NoteKind.WARNING, self._repair.places[0].path, f"a repair of it was interrupted: {text}")
 
     def _report_failure(self, error: OSError) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings
-from integrity.catalog.actions import Action, record_action
 from integrity.catalog.copies import find_other_names
+from integrity.catalog.runs import Action, record_action
 from integrity.errors import ReadError, ReadInterrupted, RepairFailed
 from integrity.files.buffers import Buffers
 from integrity.jobs.repair.apply import Application, RepairedFile

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.catalog import files
-from integrity.catalog.repair_journal import JournalPlace
+from integrity.catalog.root_meta import JournalPlace
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import PARITY
 from integrity.errors import ConfigError, show_path

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, roots, runs, staged_times, versions
-from integrity.catalog.paging import make_timer
-from integrity.catalog.removal import promote
-from integrity.catalog.root_moves import find_move
+from integrity.catalog.baselines import promote
+from integrity.catalog.connection import make_timer
+from integrity.catalog.root_meta import find_move
 from integrity.catalog.versions import VersionState
 from integrity.jobs import messages
 from integrity.jobs.open_root import LEAST_PATTERN, ChangeCounts

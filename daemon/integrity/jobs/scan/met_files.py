@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from integrity.catalog import folders
+from integrity.catalog import roots
 from integrity.jobs.batching import IdSet
 from integrity.model import FileId, FolderId
 
@@ -58,5 +58,5 @@ class MetFiles:
         if not self._folders:
             return
         with self._catalog.read() as connection:
-            self._ids.update(folders.find_ids(connection, map(FolderId, self._folders)))
+            self._ids.update(roots.find_ids_in(connection, map(FolderId, self._folders)))
         self._folders, self._in_folders = array("q"), 0

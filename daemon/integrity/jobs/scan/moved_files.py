@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from integrity.catalog import baselines, files, findings, folders, removal, versions
-from integrity.catalog.paging import write_page
+from integrity.catalog import baselines, files, findings, roots, versions
+from integrity.catalog.connection import write_page
 from integrity.catalog.rows import FileRecord, find_current
 from integrity.errors import show_path
 from integrity.jobs.batching import IdSet
@@ -118,9 +118,9 @@ class MovedFiles:
         self._moving.difference_update(move.record.id for move in waiting)
         moves = self._find_current(connection, waiting)
         ids = [move.record.id for move in moves]
-        folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
-        moved = [removal.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
-        removal.move_files(connection, run.root, moved, now=run.now())
+        folder_ids = roots.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
+        moved = [baselines.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
+        baselines.move_files(connection, run.root, moved, now=run.now())
         baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
         # Under the old names this run read other files before it met these here.
         self.misjudged += versions.discard_staged(connection, ids)

@@ -19,9 +19,9 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, TypeGuard
 
-from integrity.catalog import baselines, files, removal, roots, versions
+from integrity.catalog import baselines, files, roots, versions
 from integrity.catalog.baselines import NewFile
-from integrity.catalog.paging import make_timer, write_page
+from integrity.catalog.connection import make_timer, write_page
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileContent, FileRecord, Sighting, find_current
 from integrity.errors import show_path
@@ -476,5 +476,5 @@ class NewFiles:
     def merge(self, connection: Connection, record: FileRecord, twin: FileRecord) -> None:
         """Let the record of a missing file continue as the new file with its content."""
         run = self._run
-        removal.merge_moved(connection, run.root, record, twin, run.now())
+        baselines.merge_moved(connection, run.root, record, twin, run.now())
         self.moved.report_moved(connection, record, twin.path)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import files, folders, removal
+from integrity.catalog import baselines, files, roots
 from integrity.errors import show_path
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.spelling import Spelling, find_variants
@@ -108,7 +108,7 @@ class RespelledFiles:
         """Return the recorded folders that are spelled like one, itself included."""
         if self._folders is None:
             self._folders = {}
-            for path in folders.find_paths(connection, self._run.root.id):
+            for path in roots.find_folder_paths(connection, self._run.root.id):
                 self._folders.setdefault(fold_name(path, ignores_case=True), []).append(path)
         return self._folders.get(fold_name(folder, ignores_case=True), [])
 
@@ -120,13 +120,13 @@ class RespelledFiles:
         def write(connection: Connection, ids: Sequence[FileId]) -> None:
             records = files.find_files(connection, ids)
             wanted = dict.fromkeys(places[record.id].folder for record in records)
-            folder_ids = folders.ensure_folders(connection, run.root.id, wanted)
+            folder_ids = roots.ensure_folders(connection, run.root.id, wanted)
             moved = [
-                removal.MovedFile(record.id, folder_ids[place.folder], place.path)
+                baselines.MovedFile(record.id, folder_ids[place.folder], place.path)
                 for record in records
                 for place in (places[record.id],)
             ]
-            removal.move_files(connection, run.root, moved, now=run.now())
+            baselines.move_files(connection, run.root, moved, now=run.now())
             for record, one in zip(records, moved, strict=True):
                 run.counts.moved += 1
                 run.note(NoteKind.MOVED, one.path, f"moved here from {show_path(record.path)}")

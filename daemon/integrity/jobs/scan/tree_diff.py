@@ -21,10 +21,10 @@ from operator import itemgetter
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from integrity.catalog import files, folders, versions
+from integrity.catalog import files, roots, versions
 from integrity.catalog.files import KnownFile, PlainRow
-from integrity.catalog.folders import find_fingerprints, set_fingerprints
 from integrity.catalog.own_files import SQLITE_SUFFIXES
+from integrity.catalog.roots import find_fingerprints, set_fingerprints
 from integrity.catalog.rows import Sighting
 from integrity.files.listing import FolderListing, Seen, Skip
 from integrity.files.open_beneath import stat_beneath
@@ -430,7 +430,7 @@ class TreeDiff:
     def _is_known(self, path: bytes) -> bool:
         """Return whether ``MissingFiles`` will count an unreadable name: it is recorded, or something below it."""
         with self._run.catalog.read() as connection:
-            is_folder = folders.get_folder_id(connection, self._run.root.id, path) is not None
+            is_folder = roots.get_folder_id(connection, self._run.root.id, path) is not None
         return is_folder or not self.find_unrecorded([TreePlace.of(path)])
 
     def find_unrecorded(self, places: Iterable[TreePlace]) -> list[TreePlace]:

@@ -7,8 +7,6 @@ to advise when it is too much. Pure: the facts about a root and the opening time
 Work is measured in units that windows offer: open seconds, or openings where each stays open until all is done.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -45,7 +43,7 @@ class OpenTimes(Protocol):
     def open_seconds(self, begin: int, end: int) -> int:
         """Return the number of seconds in which work may be done."""
 
-    def longer(self, minutes: int) -> OpenTimes | None:
+    def longer(self, minutes: int) -> "OpenTimes | None":
         """Return windows that close this much later, or None if that is impossible."""
 
 
@@ -71,7 +69,7 @@ class Facts(NamedTuple):
         last_scrub_at: when the last scrub began.
     """
 
-    days: tuple[DueDay, ...]
+    days: "tuple[DueDay, ...]"
     overdue: Overdue = NOTHING
     bytes_apart: int = 0
     rate_bytes_per_s: float | None = None
@@ -132,7 +130,7 @@ def make_plan(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: int
     )
 
 
-def plan_window(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: int) -> ScrubOptions:
+def plan_window(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: int) -> "ScrubOptions":
     """
     Return what the open window should verify of a root.
 
@@ -201,7 +199,7 @@ class _Demand:
             return self._now
         return self._moment_after(max(late + overdue)[0] / rate)
 
-    def _steps(self, offer: _Offer) -> Iterator[tuple[int, int, int]]:
+    def _steps(self, offer: "_Offer") -> Iterator[tuple[int, int, int]]:
         """Iterate over (bytes due by then, units offered by then, due time), earliest first."""
         size, offered, seen = 0, 0, self._now
         for day in self._facts.days:
@@ -212,7 +210,7 @@ class _Demand:
                 offered, seen = offered + offer(seen, until), until
             yield size, offered, due
 
-    def _steady(self, offer: _Offer) -> float:
+    def _steady(self, offer: "_Offer") -> float:
         """Return the bytes per unit required to verify everything once per ``verify_every``."""
         return self._facts.bytes_total / max(1, offer(self._now, self._now + self._every_s))
 

@@ -14,11 +14,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import files, findings, roots, worklist
+from integrity.catalog import files, findings, roots
 from integrity.catalog.blocks import load_blocks
 from integrity.catalog.coverage import coverage
+from integrity.catalog.files import WorkOrder
 from integrity.catalog.rows import FileRecord, is_current
-from integrity.catalog.worklist import WorkOrder, WorkSummary
 from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadable, Unstable, Vanished
 from integrity.files.block_devices import find_positions
 from integrity.files.span import ReadMode
@@ -80,7 +80,7 @@ class Scrubber:
         self._damaged_blocks = IdSet()  # large files whose blocks are not recorded (any more)
         self._hidden_mounts: set[bytes] = set()  # mounts already reported
         self._bytes_before = 0  # bytes of this run's earlier reads
-        self._summary = WorkSummary(0, 0)
+        self._work = 0, 0  # number of files, and bytes
         self._rows = 0  # files of the root when the worklist was created
 
     def run(self) -> None:
@@ -90,7 +90,7 @@ class Scrubber:
             self._scanner.prepare()
             self._assessor.account.counted = self._scanner.assessor.account.counted
         with self._run.catalog.snapshot() as connection:
-            self._summary = worklist.create_worklist(connection, self._order())
+            self._work = files.create_worklist(connection, self._order())
         self._rows = self._count_rows()
         self._read_worklist()
         ungrouped, self._ungrouped = self._ungrouped, []
@@ -110,7 +110,7 @@ class Scrubber:
         if not self._run.context.stop.is_set():
             for scanner in self._scanners:
                 scanner.remove_damaged()
-            apply_changes(self._run, self._run.looked_at or self._summary.files)
+            apply_changes(self._run, self._run.looked_at or self._work[0])
 
     def _judge_moved_together(self) -> None:
         """Judge changed files by the times of those beside them, whatever limit the run has."""
@@ -145,7 +145,7 @@ class Scrubber:
         """
         large = max(self._options.large_bytes, LARGE_BYTES)
         with self._run.catalog.read() as connection:
-            has_large = self._limit.is_any and worklist.count_larger(connection, large) > 0
+            has_large = self._limit.is_any and files.count_larger(connection, large) > 0
         if not has_large:
             self._read(self._tasks(self._limit), self._limit)
             return
@@ -158,7 +158,7 @@ class Scrubber:
         after = 0
         while not limit.is_set():
             with self._run.catalog.read() as connection:
-                page = worklist.page_worklist(connection, after, limit=_PAGE, larger_than=larger_than, up_to=up_to)
+                page = files.page_worklist(connection, after, limit=_PAGE, larger_than=larger_than, up_to=up_to)
             if not page:
                 return
             after = page[-1][0]
@@ -235,14 +235,14 @@ class Scrubber:
 
     def _read(self, tasks: Iterable[Work], limit: StopSignal) -> None:
         engine = self._run.engine(ReadMode.DISK, stop=limit)
-        total = self._summary
+        files_total, bytes_total = self._work
         self._commits.read(
             engine,
             tasks,
             handle=self._take,
             handle_batch=self._take_batch,
             report_progress=lambda: self._run.progress(
-                "scrub", self._done_files, self._bytes_before + engine.bytes_done, files=total.files, size=total.bytes
+                "scrub", self._done_files, self._bytes_before + engine.bytes_done, files=files_total, size=bytes_total
             ),
         )
         self._bytes_before += engine.bytes_done

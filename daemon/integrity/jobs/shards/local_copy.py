@@ -15,15 +15,13 @@ import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings, roots, runs
-from integrity.catalog.connection import Catalog
+from integrity.catalog.connection import Catalog, write_in_pages
 from integrity.catalog.copying import copy_database
 from integrity.catalog.foreign import require_own_definitions
-from integrity.catalog.paging import write_in_pages
 from integrity.errors import CatalogError, RootSuspended, show_path
 from integrity.files.capability import identify
 from integrity.files.open_beneath import GONE, open_root, stat_beneath
@@ -115,7 +113,7 @@ def bind(catalog: Catalog, path: bytes, joined: SeenTree) -> None:
     seen = seen_tree.identity
     for root in _find_roots(catalog):
         folder = seen.folder_inode if is_path_number(seen.folder_inode) else root.identity.folder_inode
-        identity = replace(root.identity, fs_id=seen.fs_id, fs_type=seen.fs_type, folder_inode=folder)
+        identity = root.identity._replace(fs_id=seen.fs_id, fs_type=seen.fs_type, folder_inode=folder)
         with catalog.transaction() as connection:
             if root.identity.fs_id != seen.fs_id:
                 runs.rename_file_system(connection, root.identity.fs_id, seen.fs_id)
@@ -237,7 +235,7 @@ def narrow(catalog: Catalog, scope: TreeScope) -> int:
         dropped += len(ids)
 
         def drop(connection: Connection, page: Sequence[FileId], root: RootRecord = root) -> None:
-            roots.drop_files_of(connection, root.id, page)
+            roots.drop_files(connection, root.id, page)
 
         write_in_pages(catalog.transaction, ids, drop)
         _end_foreign_findings(catalog, root, scope)

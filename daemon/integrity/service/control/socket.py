@@ -6,8 +6,6 @@ command finds the daemon of its catalog, whichever user or runtime folder that d
 stays behind: only connecting tells whether a daemon listens.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import stat
@@ -60,7 +58,7 @@ def find_linked_socket(catalog: bytes) -> bytes | None:
         return None  # no link, folder or permission: opening the catalog itself will report the problem
 
 
-def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> socket.socket | None:
+def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> "socket.socket | None":
     """
     Connect to a daemon's socket.
 
@@ -91,7 +89,7 @@ def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> socket.socket | Non
     return connection
 
 
-def peer_of(connection: socket.socket) -> Peer:
+def peer_of(connection: "socket.socket") -> Peer:
     """Return the process at the other end, as recorded by the kernel."""
     import socket
 
@@ -99,7 +97,7 @@ def peer_of(connection: socket.socket) -> Peer:
     return Peer(*_CREDENTIALS.unpack(data))
 
 
-def set_patience(connection: socket.socket, patience_s: float) -> None:
+def set_patience(connection: "socket.socket", patience_s: float) -> None:
     """Have each call of a blocking connection fail with ``BlockingIOError`` after that time."""
     import socket
 
@@ -108,7 +106,7 @@ def set_patience(connection: socket.socket, patience_s: float) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, time)
 
 
-def listen(path: bytes, catalog: bytes) -> socket.socket:
+def listen(path: bytes, catalog: bytes) -> "socket.socket":
     """
     Open the socket of a catalog's daemon, and make the link to it.
 
@@ -179,7 +177,7 @@ def _refuse_live(path: bytes) -> None:
         raise CatalogLocked(f"{show_path(path)}: another daemon runs already (process {pid}); stop that one first")
 
 
-def _bind(path: bytes) -> socket.socket:
+def _bind(path: bytes) -> "socket.socket":
     """Replace a stale socket. Clients can connect only after ``listen``, when the mode is already set."""
     import socket
 
@@ -220,7 +218,7 @@ def _explain(path: bytes, error: OSError) -> ConfigError:
     )
 
 
-def greet(path: bytes, catalog: bytes | None, patience_s: float) -> DaemonClient | None:
+def greet(path: bytes, catalog: bytes | None, patience_s: float) -> "DaemonClient | None":
     """
     Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
 
@@ -249,7 +247,7 @@ def greet(path: bytes, catalog: bytes | None, patience_s: float) -> DaemonClient
         return None
 
 
-def _is_believed(connection: socket.socket, path: bytes, catalog: bytes | None) -> bool:
+def _is_believed(connection: "socket.socket", path: bytes, catalog: bytes | None) -> bool:
     """Say whether who listens may speak for the catalog: anybody can lay a socket into a folder that is open to all."""
     believed = {0, os.geteuid()}
     if catalog is not None and os.path.exists(catalog):
@@ -279,7 +277,7 @@ def _name_group(gid: int) -> str:
         return str(gid)
 
 
-def find_daemon_of(catalog: bytes, *, patience_s: float = GREETING_S) -> DaemonClient | None:
+def find_daemon_of(catalog: bytes, *, patience_s: float = GREETING_S) -> "DaemonClient | None":
     """
     Find the daemon of a catalog: the link beside the catalog tells, or it is this user's own.
 

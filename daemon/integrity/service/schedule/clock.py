@@ -110,8 +110,8 @@ class TriggerTimes:
 def _make_trigger(cron: Cron) -> BaseTrigger:
     from apscheduler.triggers.combining import OrTrigger  # here, for windows do without: 60 ms
 
-    on_days, on_weekdays = _spell(cron.days), ",".join(DAYS[day] for day in cron.weekdays)
-    on_weekdays = on_weekdays if cron.has_weekdays else "*"
+    on_days = _spell(cron.days)
+    on_weekdays = "*" if len(cron.weekdays) == len(DAYS) else ",".join(DAYS[day] for day in cron.weekdays)
     if cron.has_days and cron.has_weekdays:
         return OrTrigger([_make_cron_trigger(cron, on_days, "*"), _make_cron_trigger(cron, "*", on_weekdays)])
     return _make_cron_trigger(cron, on_days, on_weekdays)

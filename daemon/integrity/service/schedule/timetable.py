@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from integrity.catalog import runs
+from integrity.catalog.coverage import has_prioritized
 from integrity.catalog.roots import find_roots
-from integrity.catalog.worklist import has_prioritized
 from integrity.config.times import read_schedule
 from integrity.errors import AppError
 from integrity.jobs.compare.deadline import check_copies

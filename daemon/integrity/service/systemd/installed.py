@@ -1,7 +1,5 @@
 """Find the installed unit of the service, and tell whether it is stopped: what `status` needs to know of systemd."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from enum import StrEnum

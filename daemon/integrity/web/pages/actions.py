@@ -20,9 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from integrity.catalog.actions import find_actions
 from integrity.catalog.findings import get_findings
 from integrity.catalog.roots import find_roots
+from integrity.catalog.runs import find_actions
 from integrity.errors import AppError, CatalogError, printable
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.model import Actor, Finding, FindingId, FindingKind, Job

@@ -14,8 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from integrity.catalog.folder_sums import FolderSums, find_largest_files, find_listed
-from integrity.catalog.folders import get_folder_id
-from integrity.catalog.roots import RootRecord, find_roots
+from integrity.catalog.roots import RootRecord, find_roots, get_folder_id
 from integrity.config import format_duration, format_size
 from integrity.errors import AppError, show_path
 from integrity.jobs.explain import explain
