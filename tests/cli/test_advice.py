@@ -14,7 +14,7 @@ from integrity.alerts.compose import AlertGroup, Composer, gather
 from integrity.alerts.wording import next_steps
 from integrity.catalog.notified import PendingIncident
 from integrity.jobs.repair.plan import CONTESTED
-from integrity.kinds import REPAIRABLE
+from integrity.kinds import ACCEPTABLE, REPAIRABLE
 from integrity.model import Finding, FindingId, FindingKind, FindingState
 from support.cli import Box
 from support.comparing import back_up, compare
@@ -63,7 +63,7 @@ def test_command_about_each_kind_is_understood(integrity: Box, kind: FindingKind
     """For one finding, and for a group; the folder does not exist, but nothing is wrong with the words."""
     several = make_findings(kind, 3)
     groups = [one for one in gather(several) if isinstance(one, AlertGroup)]
-    assert bool(groups) is (kind in REPAIRABLE)
+    assert bool(groups) is (kind in ACCEPTABLE)
     for step in [*next_steps(several[0]), *(step for group in groups for step in group.steps)]:
         assert "integrity" not in step.words
         for words in find_commands(step.command or ""):

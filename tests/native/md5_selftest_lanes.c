@@ -127,8 +127,7 @@ static void test_only_lanes_of_paths_in_use_are_chosen(void)
             REQUIRE(has_path(in_use, md5_lanes(chains, blocks[i], blocks[i] * chains)));
             REQUIRE(has_path(in_use, md5_lanes(chains, blocks[i], blocks[i] + chains - 1)));
         }
-    /* Alike, as many as there are lanes: all at once. A single one, however long: by itself or beside nothing. */
-    REQUIRE(md5_lanes(most, 100, 100 * most) == most);
+    /* A single one, however long: by itself or beside nothing. */
     REQUIRE(md5_lanes(1, 1000000, 1000000) <= 2);
 }
 

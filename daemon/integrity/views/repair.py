@@ -119,7 +119,7 @@ def _describe_apply(plan: FilePlan, *, applies: bool, has_options: bool) -> Iter
     label = "--apply" if has_options else "repair"
     if plan.inspection is None:
         yield f"  {label:<10} writes the whole file, verifies it from disk, then moves it into place;"
-        whose = "owner of its folder" if plan.owner is None else "owner and group that its copy has"
+        whose = "owner of its folder" if plan.owner is None else "owner and group of its copy"
         yield f"             it gets the {whose} and its recorded modification time"
         for gone in plan.folders[:1]:
             yield f"             the missing folder {show_path(absolute(plan.root, gone.path))} is created again"
