@@ -155,7 +155,7 @@ def test_damaged_repository_is_unreadable_where_it_is_damaged(pair: Pair) -> Non
     assert PASSWORD not in done.stdout + done.stderr
 
 
-@with_archives(long=Restic)
+@with_archives(long=Borg)
 def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
     """The damage was backed up by a backup that read all; the version before it mends the one block."""
     pair.archive.back_up(pair.root)
@@ -182,7 +182,7 @@ def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
     assert PASSWORD not in versions.stdout + repaired.stdout
 
 
-@with_archives(long=Restic)
+@with_archives(long=Borg)
 def test_chosen_versions_are_compared_and_nothing_is_recorded(pair: Pair) -> None:
     """By a day, the name or all of them; what is read may differ under the recorded size and time."""
     pair.archive.back_up(pair.root)
@@ -206,7 +206,7 @@ def test_chosen_versions_are_compared_and_nothing_is_recorded(pair: Pair) -> Non
     pair.run("findings")
 
 
-@with_archives(long=Restic)
+@with_archives(long=Borg)
 def test_versions_with_different_damage_make_one_good_file(pair: Pair) -> None:
     """The first block is good in the older version only, the last in the newest only."""
     pair.run("scan")
@@ -239,7 +239,7 @@ def test_finding_leads_to_the_versions(pair: Pair) -> None:
     assert found["next_steps"][0]["command"].endswith(f"repair {pair.large} --from nightly")
 
 
-@with_archives(long=Restic)
+@with_archives(long=Borg)
 def test_damage_between_two_good_versions_is_seen(pair: Pair) -> None:
     """A file that rotted and was put back has three contents, though the first and the last are alike."""
     pair.run("scan")
