@@ -214,6 +214,11 @@ def test_plan_tells_space_and_time_and_writes_nothing(integrity: Box, root: Path
     assert plan["files"] == 1
     assert 0 < int(str(plan["parity_bytes"])) < made
     assert list(other.iterdir()) == []
+    shown = integrity.run("protect", root, "--folder", other, "--plan", expect=0).stdout
+    command = shown.rpartition("To protect them:  integrity ")[2].split()
+    integrity.run(*command, expect=0)
+    assert find_set_files(other)
+
 
 
 def test_file_that_is_not_what_was_recorded_is_left_out(integrity: Box, root: Path, parity: Path) -> None:
