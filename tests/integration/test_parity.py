@@ -220,7 +220,6 @@ def test_plan_tells_space_and_time_and_writes_nothing(integrity: Box, root: Path
     assert find_set_files(other)
 
 
-
 def test_file_that_is_not_what_was_recorded_is_left_out(integrity: Box, root: Path, parity: Path) -> None:
     """A set that would be of other content than the recorded one is thrown away; the others are protected."""
     for name in ("new.jpg", "rotten.jpg"):
