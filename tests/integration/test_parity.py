@@ -136,6 +136,23 @@ def test_blocks_come_from_a_backup_and_the_rest_from_parity(integrity: Box, root
     assert str(copy) in said
 
 
+def test_healing_writes_into_no_other_file(integrity: Box, tmp_path: Path, parity: Path) -> None:
+    """What is put together from a backup is put nowhere that another file of the set is linked."""
+    root, copy = tmp_path / "root", tmp_path / "backup"
+    other = make_random(98, 3 << 20)
+    protect(integrity, root, parity, FILM | {"film.mkv.made": other})
+    copy.mkdir()
+    rot(root / "film.mkv", (0, make_random(7, 1 << 20)), (2 << 20, make_random(8, 64 * KIB)))
+    put(copy / "film.mkv", FILM["film.mkv"])
+    rot(copy / "film.mkv", (2 << 20, make_random(9, 64 * KIB)))
+    integrity.run("scrub", root, expect=1)
+
+    integrity.run("repair", root / "film.mkv", "--from", copy, "--from", "parity", "--apply", expect=0)
+
+    assert (root / "film.mkv").read_bytes() == FILM["film.mkv"]
+    assert (root / "film.mkv.made").read_bytes() == other
+
+
 def test_set_heals_files_that_were_renamed(integrity: Box, root: Path) -> None:
     """Files are found by what they have, so a folder may be renamed."""
     (root / "2019").rename(root / "summer of 2019")
@@ -190,13 +207,18 @@ def test_names_that_par2_would_change_are_left_out(integrity: Box, tmp_path: Pat
         "tab\t": make_random(2, 9 * KIB),
         "plain": make_random(3, 9 * KIB),
         "1": make_random(4, 9 * KIB),
+        "n" * 254: make_random(5, 9 * KIB),  # it would be renamed to ….1 when it is damaged
+        "n" * 253: make_random(6, 9 * KIB),
     }
-    protect(integrity, root, parity, names)
+    protect(integrity, root, parity, names, "--parity", "60%")
 
     [path] = find_set_files(parity)
 
     with open(path, "rb") as file:
-        assert [one.name for one in read_set(file).files] == [b"plain"]
+        assert {one.name for one in read_set(file).files} == {b"n" * 253, b"plain"}
+    rot(root / ("n" * 253), (5, b"damage"))
+    integrity.run("scrub", root, expect=1)
+    integrity.run("repair", root, "--apply", "--discard", expect=0)
 
 
 def test_plan_tells_space_and_time_and_writes_nothing(integrity: Box, root: Path, parity: Path) -> None:

@@ -28,6 +28,7 @@ _HELD = f"""
         SELECT parity_file.set_id FROM finding JOIN parity_file ON parity_file.file_id = finding.file_id
         WHERE finding.state != 'resolved' AND finding.copy = '' AND finding.kind IN ({quoted(REPAIRABLE)}))"""
 _ODD = "'*[' || char(1) || '-' || char(31) || '\\]*'"  # backslashes and control characters
+_LONGEST_NAME = 253  # in bytes
 _PAGE = 1000
 
 
@@ -197,7 +198,7 @@ def page_candidates(
         WHERE {part} AND (folder.path, file.name) > (?, ?) AND file.size_bytes > 0 AND file.md5 NOT NULL
             AND file.is_frozen = 0 AND {rested}
             AND NOT (CAST(folder.path AS TEXT) GLOB {_ODD} OR CAST(file.name AS TEXT) GLOB {_ODD})
-            AND length(folder.path) + length(file.name) > 1
+            AND length(folder.path) + length(file.name) > 1 AND length(file.name) <= {_LONGEST_NAME}
             AND NOT EXISTS (
                 SELECT 1 FROM parity_file JOIN parity_set ON parity_set.id = parity_file.set_id
                 WHERE parity_file.file_id = file.id AND parity_file.md5 = file.md5 AND parity_set.is_damaged = 0

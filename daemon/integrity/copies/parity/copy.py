@@ -230,7 +230,8 @@ class _Healing:
     def _link_all(self) -> None:
         for one in self._contents.files:
             place = self._place(one.name)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with _explain_writing(place):
+                os.makedirs(os.path.dirname(place), exist_ok=True)
             known = self._names.get(one.name)
             path = absolute(self._root, one.name if known is None or known.path is None else known.path)
             with suppress(OSError):  # it is missing, or its disk fails
@@ -265,8 +266,10 @@ class _Healing:
 
     def _copy(self, path: bytes, place: bytes, size_bytes: int, mender: Mender) -> bool:
         """Put the good blocks of a file in the place of its link; return whether there are more than it has itself."""
-        block_bytes, made, is_better = mender.block_size_bytes, place + b".made", False
-        with _Readable(path) as source, _explain_writing(made), open(made, "wb") as target:
+        block_bytes, is_better = mender.block_size_bytes, False
+        with _explain_writing(place):
+            fd, made = tempfile.mkstemp(dir=self._folder)
+        with _Readable(path) as source, _explain_writing(place), open(fd, "wb") as target:
             for index in range(-(-size_bytes // block_bytes)):
                 found = source.read(index * block_bytes, min(block_bytes, size_bytes - index * block_bytes))
                 best = mender.mend(index, found)

@@ -30,9 +30,10 @@ from typing import BinaryIO, NamedTuple
 
 from integrity.copies.filenames import find_fault
 
-ODD_NAME = re.compile(rb"[\x00-\x1f\\]|\A.\Z")
-"""What par2 writes under another name: it takes backslashes for slashes, and escapes control characters; that of Debian
-crashes on a path of one character."""
+LONGEST_NAME = 253  # bytes; par2 adds ".1" to the name of what it replaces
+ODD_NAME = re.compile(rb"[\x00-\x1f\\]|\A.\Z|[^/]{%d}\Z" % (LONGEST_NAME + 1))
+"""What par2 can't write: it takes backslashes for slashes, and escapes control characters; that of Debian crashes on a
+path of one character. One damaged file whose name is too long would keep it from healing all others."""
 
 _MAGIC = b"PAR2\0PKT"
 _HEADER = struct.Struct("<8sQ16s16s16s")
