@@ -168,7 +168,7 @@ def test_parity_of_an_absent_disk_is_neither_forgotten_nor_made_elsewhere(
 
     done = integrity.run("protect", root, "--folder", parity, expect=3)
 
-    assert "mount the disk" in done.stdout + done.stderr
+    assert "mount its disk" in done.stdout + done.stderr
     assert list(parity.iterdir()) == []
     assert query(integrity, "SELECT count(*) FROM parity_set") == [(1,)]
     rot(root / "2019/9.jpg", (1000, b"damage"))
@@ -264,6 +264,54 @@ def test_sets_that_were_moved_are_found_in_their_new_folder(integrity: Box, root
     assert find_set_files(parity.with_name("new")) == before
     assert query(integrity, "SELECT count(*) FROM parity_set") == [(1,)]
     assert heals(integrity, root / "2019/30.jpg")
+
+
+def test_moved_sets_are_those_that_they_were(integrity: Box, root: Path, parity: Path) -> None:
+    """A set that is needed is followed, not recorded anew by names that its files had; so is that of a moved root."""
+    rot(root / "2019/9.jpg", (1000, b"damage"))
+    integrity.run("scrub", root, expect=1)
+    (root / "2019").rename(root / "summer")
+    integrity.run("scan", root, expect=0)
+    moved, new = root.with_name("elsewhere"), parity.with_name("new")
+    root.rename(moved)
+    integrity.run("root", "rebind", root, moved, expect=1)
+    parity.rename(new)
+    before = find_set_files(new)
+
+    integrity.run("protect", moved, "--folder", new, expect=0)
+
+    assert find_set_files(new) == before
+    integrity.run("repair", moved, "--apply", "--discard", expect=0)
+    assert (moved / "summer/9.jpg").read_bytes() == PHOTOS["2019/9.jpg"]
+
+
+def test_lost_sets_in_another_folder_are_made_anew(integrity: Box, root: Path, parity: Path) -> None:
+    """A set that is gone from its folder is gone, wherever the folder is; without the folder its disk may be absent."""
+    [lost] = find_set_files(parity)
+    other = parity.with_name("other")
+    other.mkdir()
+    lost.parent.rename(root.with_name("away"))
+    done = integrity.run("protect", root, "--folder", other, expect=3)
+    assert "mount its disk" in done.stdout + done.stderr
+    assert find_set_files(other) == []
+
+    lost.parent.mkdir()  # as is told where it is lost
+    done = integrity.run("protect", root, "--folder", other, expect=0)
+
+    assert "is gone" in done.stdout + done.stderr
+    assert find_protected(other) == PHOTOS.keys()
+
+
+def test_folder_is_named_once(integrity: Box, root: Path, parity: Path) -> None:
+    """What was protected once is protected again without its options, as `status` and a plan advise."""
+    put(root / "new.jpg", make_random(5, 25 * KIB))
+    integrity.run("scan", root, expect=0)
+
+    plan = integrity.run("protect", root, "--plan", "--parity", "7%", expect=0).stdout
+    assert f"--folder {parity} --parity 7%" in plan
+    integrity.run("protect", root, expect=0)
+
+    assert find_protected(parity) == PHOTOS.keys() | {"new.jpg"}
 
 
 def test_root_that_was_moved_keeps_its_parity(integrity: Box, root: Path, parity: Path) -> None:

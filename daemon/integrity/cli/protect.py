@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
 from integrity.cli.params import PATH, SHARE
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
 @click.option("--parity", "percent", type=SHARE, help="How much parity, such as 10%.  [default: as configured, or 5%]")
-@click.option("--folder", type=PATH, metavar="DIR", help="Where it goes.  [default: parity_folder]")
+@click.option("--folder", type=PATH, metavar="DIR", help="Where it goes.  [default: parity_folder, or as before]")
 @click.option("--plan", "plans", is_flag=True, help="Only tell what it takes; write nothing.")
 @click.pass_obj
 def protect(
@@ -87,6 +86,6 @@ def _protect(session: Session, paths: tuple[bytes, ...], options: ProtectOptions
         session.output.tell(line)
     if summary.outcome is Outcome.INTERRUPTED:
         return session.fail(
-            f"interrupted; what was made counts; to go on: {program.command('protect', *paths)}", ExitCode.INTERRUPTED
+            f"interrupted; what was made counts; to go on: {options.spell_command(*paths)}", ExitCode.INTERRUPTED
         )
     return ExitCode.INCOMPLETE if made.left or summary.is_incomplete else ExitCode.OK

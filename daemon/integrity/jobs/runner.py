@@ -231,7 +231,9 @@ def protect(context: Context, paths: Sequence[bytes], options: ProtectOptions, r
     from integrity.jobs.parity.protect import Protector
 
     def work(run: RootRun) -> None:
-        Protector(run, options.complete(run.settings, run.root.path), report).run()
+        with run.catalog.read() as connection:
+            complete = options.complete(connection, run.root, run.settings)
+        Protector(run, complete, report).run()
 
     return _run_all(context, paths, Job.PROTECT, context.pace, work)
 

@@ -37,8 +37,7 @@ def describe_estimate(one: Estimate) -> Iterator[str]:
         yield "  problem    there is not enough space: what fits would be protected, and the rest not"
     if one.is_same_disk:
         yield "  note       the parity is on the same disk: it helps against damaged sectors only, not a dead disk"
-    command = program.command("protect", one.path, f"--parity {one.options.percent:g}% --folder", one.options.folder)
-    yield f"This is only a plan; nothing was written. To protect them:  {command}"
+    yield f"This is only a plan; nothing was written. To protect them:  {one.options.spell_command(one.path)}"
 
 
 def estimate_object(one: Estimate) -> JsonObject:

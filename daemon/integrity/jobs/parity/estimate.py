@@ -53,7 +53,7 @@ def estimate(catalog: Catalog, config: Config, paths: Sequence[bytes], options: 
         with catalog.read() as connection:
             target = find_target(connection, path)
             root = target.root
-            whole = options.complete(config.settings_for(root.path), root.path)
+            whole = options.complete(connection, root, config.settings_for(root.path))
             plan = make_plan(connection, root.id, target.prefix, whole.percent)
         is_same = os.path.exists(path) and os.stat(whole.folder).st_dev == os.stat(path).st_dev
         duration_s = plan.size_bytes / measure_rate(whole.percent)

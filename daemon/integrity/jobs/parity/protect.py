@@ -36,9 +36,11 @@ from integrity.jobs.parity.grouping import MOST_BYTES, MOST_FILES, SetPlan, find
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import FileId, Tally
+from integrity.paths import shell_path
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
+    from integrity.catalog.roots import RootRecord
     from integrity.config import RootSettings
     from integrity.jobs.context import RootRun
     from integrity.model import RootId
@@ -69,31 +71,40 @@ class ProtectOptions(NamedTuple):
     folder: bytes = b""
     rested_s: int | None = None
 
-    def complete(self, settings: RootSettings, root: bytes) -> ProtectOptions:
+    def complete(self, c: Connection, root: RootRecord, settings: RootSettings) -> ProtectOptions:
         """
-        Return the options with what is configured of the root.
+        Return the options with what is configured of the root; not configured, its sets go to those it has.
 
         Raises:
             ConfigError: it is not said where the sets go, or that folder is not there.
         """
-        folder = self.folder or settings.parity_folder
+        has = parity.find_folder(c, root.id)
+        folder = self.folder or settings.parity_folder or (has and os.path.dirname(has))
         if not folder:
             raise ConfigError(
-                f"{show_path(root)}: name a folder for its parity, best on another disk: --folder DIR, or parity_folder"
-                " in the configuration"
+                f"{show_path(root.path)}: name a folder for its parity, best on another disk: --folder DIR, or"
+                " parity_folder in the configuration"
             )
-        if is_inside(folder, root.rstrip(b"/")) and folder != settings.parity_folder:
+        folder = os.path.realpath(folder)
+        if is_inside(folder, root.path.rstrip(b"/")) and folder != os.path.realpath(settings.parity_folder or b"/"):
             raise ConfigError(
-                f"{show_path(folder)}: lies in {show_path(root)}, so the parity would be recorded as its files;"
+                f"{show_path(folder)}: lies in {show_path(root.path)}, so the parity would be recorded as its files;"
                 " configure it as parity_folder, or choose another folder"
             )
         if not os.path.isdir(folder):
             raise ConfigError(
                 f"{show_path(folder)}: is not there, so no parity can be made; mount its disk, or make it"
             )
-        return self._replace(
-            percent=self.percent or settings.parity_percent or DEFAULT_PERCENT, folder=os.path.realpath(folder)
-        )
+        return self._replace(percent=self.percent or settings.parity_percent or DEFAULT_PERCENT, folder=folder)
+
+    def spell_command(self, *paths: bytes) -> str:
+        """Return the command that protects paths with these options."""
+        words: list[str | bytes] = []
+        if self.folder:
+            words += ["--folder", self.folder]
+        if self.percent:
+            words += ["--parity", f"{self.percent:g}%"]
+        return program.command("protect", *paths, *words)
 
 
 DEFAULT_PERCENT = 5.0
@@ -216,32 +227,45 @@ class Protector:
         run = self._run
         with run.catalog.read() as connection:
             known = {one.set.path: one.set for one in parity.find_sets(connection, run.root.id)}
-        if not os.path.isdir(self._folder):
-            if any(os.path.dirname(path) == self._folder for path in known):
-                run.is_incomplete = True
-                self._warn(f"its parity is not there: mount the disk of {show_path(self._folder)}; no parity was made")
+        known = self._follow(known)
+        for away in sorted({folder for path in known if not os.path.isdir(folder := os.path.dirname(path))}):
+            run.is_incomplete = True
+            self._warn(
+                f"its parity in {show_path(away)} is not there: mount its disk; or, if it is lost, make this folder"
+                f" anew, so that what was in it is protected again: mkdir -p {shell_path(away)}"
+            )
+            if away == self._folder:
                 return False
+        if not os.path.isdir(self._folder):
             os.mkdir(self._folder, 0o700)
             self._give_away(self._folder)
         if os.stat(self._folder).st_dev == os.fstat(run.root_fd).st_dev:
             self._warn("its parity is on the same disk, so it helps against damaged sectors only, not a dead disk")
-        there = set()
         for name in os.listdir(self._folder):
             path = os.path.join(self._folder, name)
             if name.startswith((_MAKING, _HEALING)):
                 shutil.rmtree(path, ignore_errors=True)
-            elif name.endswith(_ENDING):
-                there.add(path)
-                if path not in known:
-                    self._adopt(path)
+            elif name.endswith(_ENDING) and path not in known:
+                self._adopt(path)
         for path, one in known.items():
-            is_moved = os.path.join(self._folder, os.path.basename(path)) in there
-            if path not in there and (is_moved or os.path.dirname(path) == self._folder):
-                if not is_moved:
-                    self._warn(f"a parity set is gone: {show_path(path)}; it is made anew")
+            if os.path.isdir(os.path.dirname(path)) and not os.path.lexists(path):
+                self._warn(f"a parity set is gone: {show_path(path)}; it is made anew")
                 with run.writing() as connection:
                     parity.drop_set(connection, one.id)
         return True
+
+    def _follow(self, known: dict[bytes, ParitySet]) -> dict[bytes, ParitySet]:
+        """Record where sets are now that were moved here, as to a new disk; return those that are known, by path."""
+        lost = {os.path.basename(path): path for path in known if not os.path.lexists(path)}
+        folders = (one.path for one in os.scandir(self._options.folder) if one.is_dir()) if lost else ()
+        for folder in folders:
+            for name in lost.keys() & _list_folder(folder):
+                one = known.pop(lost.pop(name))
+                path = os.path.join(folder, name)
+                with self._run.writing() as connection:
+                    parity.move_set(connection, one.id, path)
+                known[path] = one._replace(path=path)
+        return known
 
     def _adopt(self, path: bytes) -> None:
         """Record a set that a killed run or an older catalog did not."""
@@ -465,7 +489,7 @@ class Protector:
         free = format_size(shutil.disk_usage(self._folder).free)
         self._warn(
             f"the disk of {show_path(self._folder)} is full ({free} free), so no more parity is made; all else goes on."
-            f" Free some of it, then: {program.command('protect', self._run.root.path)}"
+            f" Free some of it, then: {self._options.spell_command(self._run.root.path)}"
         )
 
     def _warn(self, text: str) -> None:
@@ -491,6 +515,14 @@ def _read_back(path: bytes) -> SetContents:
             return read_set(file)
     except OSError:
         return SetContents((), 0, 0, is_intact=False)
+
+
+def _list_folder(folder: bytes) -> list[bytes]:
+    """List the names in a folder; one that may not be read has none."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _sync(folder: bytes) -> None:
