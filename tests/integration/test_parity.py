@@ -165,6 +165,18 @@ def test_set_heals_files_that_were_renamed(integrity: Box, root: Path) -> None:
     assert (root / "summer of 2019/5.jpg").read_bytes() == PHOTOS["2019/5.jpg"]
 
 
+def test_several_damaged_files_are_healed_together(integrity: Box, root: Path) -> None:
+    """One line of advice for all of them says that no backup is needed."""
+    for number in range(6):
+        rot(root / f"2019/{number}.jpg", (100, b"damage"))
+
+    said = integrity.run("scrub", root, expect=1).stdout
+
+    assert "restore the recorded content from parity" in said
+    assert "--from parity" in said
+    assert "from a backup" not in said
+
+
 def test_names_of_any_bytes(integrity: Box, tmp_path: Path, parity: Path) -> None:
     """Names that are patterns to par2, options, or no UTF-8 are protected like others."""
     root = tmp_path / "root"

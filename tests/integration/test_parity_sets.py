@@ -186,7 +186,9 @@ def test_full_disk_stops_the_making_of_sets_and_nothing_else(integrity: Box, tmp
         protect(integrity, tmp_path / "root", disk / "parity", PHOTOS)
         put(tmp_path / "root/new.jpg", make_random(5, 30 * KIB))
         integrity.run("scan", expect=0)
-        with filled(disk):
+        with filled(disk, keep_bytes=1 << 20):
+            plan = integrity.run("protect", tmp_path / "root", "--plan", expect=0).stdout
+            assert "there is not enough space: 64.0 MiB must be free" in plan
             done = integrity.run("protect", tmp_path / "root", "--folder", disk / "parity", expect=3)
             assert "is full" in done.stdout + done.stderr
             integrity.run("scan", expect=0)
@@ -312,6 +314,22 @@ def test_folder_is_named_once(integrity: Box, root: Path, parity: Path) -> None:
     integrity.run("protect", root, expect=0)
 
     assert find_protected(parity) == PHOTOS.keys() | {"new.jpg"}
+
+
+def test_folder_in_the_root_is_left_out_however_it_is_written(integrity: Box, root: Path, parity: Path) -> None:
+    """The configuration may name it through a link."""
+    (root / "parity").mkdir()
+    link = parity.with_name("link")
+    link.symlink_to(root)
+    integrity.configure(f'[[root]]\npath = "{root}"\nparity = "5%"\nparity_folder = "{link}/parity"\n')
+    put(root / "new.jpg", make_random(5, 25 * KIB))
+    integrity.run("scan", root, expect=0)
+    integrity.run("protect", root, expect=0)
+
+    integrity.run("scan", root, expect=0)
+
+    assert len(find_set_files(root)) == 1
+    assert query(integrity, "SELECT count(*) FROM file") == [(len(PHOTOS) + 1,)]
 
 
 def test_root_that_was_moved_keeps_its_parity(integrity: Box, root: Path, parity: Path) -> None:

@@ -68,6 +68,19 @@ def complain(text: str | bytes) -> list[str]:
                 "6: root.path: /srv/a/b lies inside the [[root]] /srv/a: leave one out",
             ],
         ),
+        (
+            ROOT.format("/a") + ROOT.format("/b") + 'parity = "5%"\nparity_folder = "/b"\n',
+            [
+                "6: root.parity_folder: is the [[root]] /b itself: choose a folder of its own",
+            ],
+        ),
+        (
+            ROOT.format("/a") + ROOT.format("/b") + 'parity_folder = "/a/parity"\n',
+            [
+                "5: root.parity_folder: lies in the [[root]] /a, which would record the parity as its files: choose"
+                " another folder, or make it the parity_folder of that root, too",
+            ],
+        ),
         (COPY.format("/a", "/b") * 2, ['6: copy.name: "n" names another [[copy]] already']),
     ],
 )

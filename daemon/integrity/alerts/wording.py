@@ -370,7 +370,14 @@ def steps_together(finding: Finding, folder: bytes) -> tuple[NextStep, ...]:
     steps = [step for step in KINDS[finding.kind].together if not (is_repair_told and "{copy}" in (step.command or ""))]
     if IN_ITS_PLACE in finding.message:
         own.insert(0, NextStep(_MOVE_AWAY, "mv FILE FILE.away"))
-    return (*own, *(NextStep(step.words, step.command and step.command.format(**places)) for step in steps))
+    known = "parity" if source == PARITY else "a backup"
+    return (
+        *own,
+        *(
+            NextStep(step.words.replace("a backup", known), step.command and step.command.format(**places))
+            for step in steps
+        ),
+    )
 
 
 _MOVE_AWAY = "move away what stands in its place first"

@@ -237,6 +237,17 @@ def _find_conflicts(config: Config) -> list[ConfigProblem]:
         if root.parity_percent and not root.parity_folder:
             message = "needs parity_folder: a folder for the parity, best on another disk"
             complaints.append(ConfigProblem(("root", number, "parity"), message))
+        for other in config.roots if root.parity_folder else ():
+            at = ("root", number, "parity_folder")
+            if root.parity_folder == other.path:
+                message = f"is the [[root]] {show_path(other.path)} itself: choose a folder of its own"
+                complaints.append(ConfigProblem(at, message))
+            elif _is_below(root.parity_folder, other.path) and other.parity_folder != root.parity_folder:
+                message = (
+                    f"lies in the [[root]] {show_path(other.path)}, which would record the parity as its files:"
+                    " choose another folder, or make it the parity_folder of that root, too"
+                )
+                complaints.append(ConfigProblem(at, message))
     names: set[str] = set()
     for number, copy in enumerate(config.copies):
         inner = next((root.path for root in config.roots if _is_below(root.path, copy.of)), None)

@@ -258,7 +258,9 @@ def make_excludes(settings: RootSettings, root: bytes, catalog_path: bytes, abse
 
 def _find_parity_folder(root: bytes, settings: RootSettings) -> list[bytes]:
     """Return the folder of parity relative to a root that it lies in."""
-    top, folder = root.rstrip(b"/") + b"/", settings.parity_folder
+    if not settings.parity_folder:
+        return []
+    top, folder = root.rstrip(b"/") + b"/", os.path.realpath(settings.parity_folder)
     return [folder[len(top) :].rstrip(b"/")] if folder.startswith(top) else []
 
 

@@ -33,8 +33,11 @@ def describe_estimate(one: Estimate) -> Iterator[str]:
     yield f"  space      {format_size(plan.parity_bytes)} in {show_path(one.options.folder)}, {free}"
     yield f"  time       about {format_duration(one.duration_s)} on this machine, or what reading takes if that is more"
     yield f"  sets       {plan.sets:,}; while one is made, its space is needed twice"
-    if plan.parity_bytes > one.free_bytes:
-        yield "  problem    there is not enough space: what fits would be protected, and the rest not"
+    if plan.room_bytes > one.free_bytes:
+        yield (
+            f"  problem    there is not enough space: {format_size(plan.room_bytes)} must be free, as a disk is not"
+            " filled up; what fits would be protected, and the rest not"
+        )
     if one.is_same_disk:
         yield "  note       the parity is on the same disk: it helps against damaged sectors only, not a dead disk"
     yield f"This is only a plan; nothing was written. To protect them:  {one.options.spell_command(one.path)}"

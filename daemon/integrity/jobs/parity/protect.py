@@ -132,6 +132,7 @@ class ProtectPlan(NamedTuple):
     files: int
     size_bytes: int
     parity_bytes: int
+    room_bytes: int  # that must be free: a set is there twice while it is made, and not all of a disk is taken
 
 
 def find_folder(folder: bytes, root: bytes) -> bytes:
@@ -150,6 +151,7 @@ def make_plan(c: Connection, root_id: RootId, prefix: bytes, percent: float) -> 
         sum(len(plan.files) for plan in plans),
         sum(plan.bytes for plan in plans),
         sum(plan.parity_bytes for plan in plans),
+        sum(plan.parity_bytes for plan in plans) + max((plan.parity_bytes for plan in plans), default=0) + _SPARE_BYTES,
     )
 
 
@@ -488,7 +490,8 @@ class Protector:
         self._report.is_full = self._run.is_incomplete = True
         free = format_size(shutil.disk_usage(self._folder).free)
         self._warn(
-            f"the disk of {show_path(self._folder)} is full ({free} free), so no more parity is made; all else goes on."
+            f"the disk of {show_path(self._folder)} is full ({free} free, of which {format_size(_SPARE_BYTES)} stay"
+            " free), so no more parity is made; all else goes on."
             f" Free some of it, then: {self._options.spell_command(self._run.root.path)}"
         )
 
