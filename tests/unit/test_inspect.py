@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import subprocess
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import py7zr
@@ -131,6 +133,21 @@ def test_a_database_in_use_is_not_judged(inspector: Inspector, tmp_path: Path) -
     (tmp_path / "a.sqlite-wal").write_bytes(b"frames")
 
     assert ask(inspector, path).result is CheckResult.UNTESTABLE
+
+
+def test_rows_that_break_rules_of_their_database_are_no_damage(inspector: Inspector, tmp_path: Path) -> None:
+    """Programs add NOT NULL and CHECK to tables that have older rows; SQLite's check lists these as well."""
+    path = tmp_path / "a.sqlite"
+    MAKERS["SQLite"][1](random.Random(1), path)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE rule (a CHECK (a > 0), b)")
+        database.execute("PRAGMA ignore_check_constraints = ON")
+        database.executemany("INSERT INTO rule VALUES (?, ?)", [(-1, None)] * 300)
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("UPDATE sqlite_master SET sql = replace(sql, ', b', ', b NOT NULL') WHERE name = 'rule'")
+        database.commit()
+
+    assert ask(inspector, path).result is CheckResult.WHOLE
 
 
 def test_the_name_in_a_gzip_is_not_covered(inspector: Inspector, tmp_path: Path) -> None:

@@ -15,6 +15,10 @@ _MOST_DATABASE_BYTES = 256 << 20
 _MOST_STREAM_BYTES = 256 << 20
 _ROLLBACK_JOURNAL = b"\x01\x01"
 _JOURNAL_MODE_AT = 18
+_BROKEN_RULE = ("NULL value in ", "CHECK constraint failed in ")
+"""What a row may be that is older than a rule of its table: nothing is damaged."""
+
+_MOST_LINES = 100_000
 
 
 def check_picture(file: CheckedFile) -> None:
@@ -71,7 +75,9 @@ def check_sqlite(file: CheckedFile) -> None:
     try:
         database.deserialize(bytes(data))
         database.execute("PRAGMA cell_size_check = ON")
-        [(found,)] = database.execute("PRAGMA integrity_check(1)").fetchall()
+        database.execute("PRAGMA ignore_check_constraints = ON")
+        said = (row[0] for row in database.execute(f"PRAGMA integrity_check({_MOST_LINES})"))
+        found = next((line for line in said if not line.startswith(_BROKEN_RULE)), "ok")
     except sqlite3.OperationalError as error:
         raise NotTestable(f"SQLite can't open it: {error}") from error
     except (sqlite3.DatabaseError, ValueError) as error:

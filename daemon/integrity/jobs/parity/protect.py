@@ -122,7 +122,7 @@ class ProtectReport:
     damaged: int = 0
     removed: int = 0
     is_full: bool = False
-    left: list[bytes] = field(default_factory=list)  # files that changed meanwhile, or are not what was recorded
+    left: list[bytes] = field(default_factory=list)  # absolute; changed meanwhile, or not what was recorded
 
 
 class ProtectPlan(NamedTuple):
@@ -322,7 +322,7 @@ class Protector:
                     half = len(files) // 2
                     waiting += [files[half:], files[:half]]
                 elif bad:
-                    self._report.left += [one.path for one in files if one.id in bad]
+                    self._report.left += [self._base + one.path for one in files if one.id in bad]
                     waiting += [rest] if rest else []
             if self._report.is_full:
                 return
