@@ -17,7 +17,7 @@ from integrity.jobs.setup.contents import (
     looks_like_archive,
     take_sample,
 )
-from integrity.jobs.setup.series import LikelySeries, find_series
+from integrity.jobs.setup.series import LikelySeries, find_series, find_series_of
 from integrity.jobs.setup.workload import Workload, can_keep, measure_rate, propose_days
 
 DAY_S = 86_400
@@ -230,6 +230,27 @@ def test_folders_by_time_on_another_disk(tmp_path: Path, names: tuple[str, ...],
     assert (bytes(data), bytes(disk), True) == (series.of, series.holder, series.fills_holder)
     assert f"snapshots:{disk}/{stem}{inner}" == series.url
     assert number <= series.number
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_folder_of_a_root_in_folders_by_time(tmp_path: Path, others: bool) -> None:
+    """One of its versions would be out of date tomorrow, and gone in a month; dated folders of other data are none."""
+    data, disk = tmp_path / "data", tmp_path / "disk"
+    fill(data / "anna", 12, "txt")
+    fill(data / "bert", 12, "txt")
+    shutil.copytree(data / "anna", disk / "nas/2026-11-01")
+    if others:
+        shutil.copytree(data / "anna", disk / "nas/2026-11-02")
+    else:
+        fill(disk / "nas/2026-11-02", 9, "raw")
+    samples = sample_all(data, disk)
+    assert [] == find_series(samples)
+    [copy] = find_likely_copies(samples)
+
+    series = find_series_of(copy, samples)
+
+    found = LikelySeries(bytes(data / "anna"), f"snapshots:{disk}/nas/*", 2, bytes(disk), fills_holder=True)
+    assert series == (found if others else None)
 
 
 def test_dated_folders_of_ones_own_are_no_backups(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from integrity.jobs.setup.backups import (
 from integrity.jobs.setup.contents import FolderSample, find_archive_folders, looks_like_archive, take_sample
 from integrity.jobs.setup.data_folders import DataFolder, find_data_folders, look_at
 from integrity.jobs.setup.proposal import find_copy_problem, find_name_problem
-from integrity.jobs.setup.series import LikelySeries, find_series
+from integrity.jobs.setup.series import LikelySeries, find_series, find_series_of
 from integrity.jobs.setup.workload import Workload, measure_rate
 from integrity.jobs.targets import is_inside
 from integrity.threads import BackgroundCall
@@ -138,7 +138,14 @@ class MachineView:
 
     def propose_series(self, roots: Sequence[bytes]) -> list[LikelySeries]:
         """Return the likely series of backups of some folders."""
-        return [one for one in self.series if one.of in roots and find_copy_problem(os.fsencode(one.url)) is None]
+        tops = [root.rstrip(b"/") for root in roots]
+        return [
+            one
+            for one in self.series
+            if any(is_inside(one.of, top) for top in tops)
+            and find_copy_problem(os.fsencode(one.url)) is None
+            and find_name_problem(one.of) is None
+        ]
 
     def measure(self, roots: Sequence[bytes]) -> list[tuple[Workload, list[bytes]]]:
         """Return the workload of each set of disks, and the folders on it. Reads each of them for a second."""
@@ -246,7 +253,15 @@ def look_around(home: bytes, known: Sequence[bytes]) -> MachineView:
 def _find_backups(samples: Mapping[bytes, FolderSample]) -> tuple[list[LikelyCopy], list[LikelySeries]]:
     """Find copies and series; a copy that is one of a series is not listed by itself."""
     series = find_series(samples)
-    copies = [one for one in find_likely_copies(samples) if not any(many.covers(one) for many in series)]
+    copies = []
+    for one in find_likely_copies(samples):
+        if any(many.covers(one) for many in series):
+            continue
+        many = find_series_of(one, samples)
+        if many is None:
+            copies.append(one)
+        else:
+            series.append(many)
     return copies, series
 
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from integrity.copies.snapshots import DATE, is_unfinished
 from integrity.jobs.setup.backups import LikelyCopy, fills, is_backup_of
-from integrity.jobs.setup.contents import FolderSample
+from integrity.jobs.setup.contents import FolderSample, narrow
+from integrity.jobs.targets import is_inside
 
 # Where file systems and NAS boxes show the snapshots of the folder that this lies in.
 _SHOWN_AT = (
@@ -76,6 +77,30 @@ def find_series(samples: Mapping[bytes, FolderSample]) -> list[LikelySeries]:
             if holder != of and not holder.startswith(of.rstrip(b"/") + b"/"):
                 found += _find_held(of, sample, holder, held)
     return found
+
+
+def find_series_of(copy: LikelyCopy, samples: Mapping[bytes, FolderSample]) -> LikelySeries | None:
+    """
+    Return the series that a copy is one of, as that of a folder in a root; None if it stands alone.
+
+    Args:
+        copy: that was found.
+        samples: by the absolute path of each folder.
+    """
+    original = max((one for one in samples if is_inside(copy.of, one.rstrip(b"/"))), key=len)
+    sample = narrow(samples[original], copy.of[len(original) :].strip(b"/"))
+    holder = os.fsdecode(copy.holder).rstrip("/")
+    parts = os.fsdecode(copy.path)[len(holder) :].strip("/").split("/")
+    for index, part in enumerate(parts):
+        if stem := _find_stem(os.fsencode(part)):
+            top = glob.escape("/".join((holder, *parts[:index])))
+            pattern = f"{top}/{stem}" + "".join(f"/{glob.escape(name)}" for name in parts[index + 1 :])
+            versions = [os.fsencode(one) for one in glob.glob(pattern, include_hidden=True)]
+            if any(one != copy.path and is_backup_of(copy.of, sample, one) for one in versions):
+                inside = os.fsencode("/".join((*parts[:index], stem, "*")))
+                is_all = fills(copy.holder, samples[copy.holder], inside)
+                return LikelySeries(copy.of, f"snapshots:{pattern}", len(versions), copy.holder, is_all)
+    return None
 
 
 def _find_shown(of: str) -> Iterator[str]:
