@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -254,6 +257,33 @@ def test_what_par2_reads_counts_for_the_pace_of_the_disk(tmp_path: Path, most_by
             create()
     assert sum(pace.taken) > 1 << 20
     assert not Path(f"/proc/{par2.pid}").exists()
+
+
+_CREATE = """
+import sys
+from integrity.copies.parity.program import Par2
+from integrity.files.span import UNLIMITED
+folder, large = (one.encode() for one in sys.argv[1:])
+par2 = Par2("a set", lambda: print(par2.pid, flush=True), UNLIMITED, threads=1)
+par2.create(folder + b"/", folder + b"/set.par2", 4 << 20, 200, [large])
+"""
+
+
+def test_par2_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    """Nobody would wait for it, or let it go on where it was stopped for others."""
+    need_programs("setpriv")
+    large = tmp_path / "large"
+    with open(large, "xb") as file:
+        file.truncate(8 << 30)
+    with subprocess.Popen([sys.executable, "-c", _CREATE, tmp_path, large], stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        pid = next(number for line in run.stdout if (number := int(line)))
+        run.kill()
+    try:
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of par2", timeout_s=5)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_sets_that_were_moved_are_found_in_their_new_folder(integrity: Box, root: Path, parity: Path) -> None:

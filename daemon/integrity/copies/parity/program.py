@@ -3,6 +3,7 @@ Run ``par2``: that of the extra `parity`, or one on PATH.
 
 I1  Its memory is limited, whatever the files are: it works through large sets in several passes.
 I2  What it reads counts for the pace of the disk: it is stopped while others have their turn.
+I3  It ends when this process is killed, where setpriv(1) is there: it would compute for nobody, or stay stopped.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class Par2:
         return Healed(code == 0, missing, said or f"it failed with code {code}")
 
     def _run(self, command: str, *words: str | bytes) -> tuple[int, list[bytes]]:
-        line: list[str | bytes] = [find_par2(), command, *self._options, *words]
+        wrapper = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+        line: list[str | bytes] = [*wrapper, find_par2(), command, *self._options, *words]
         self._pace.take(0)
         self._read_bytes, self._continued_at = 0, time.monotonic()
         try:
