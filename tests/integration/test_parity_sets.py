@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,6 +128,31 @@ def test_damaged_set_is_found_and_made_anew(integrity: Box, root: Path, parity: 
     [after] = find_set_files(parity)
     assert after != before
     assert heals(integrity, root / "2019/30.jpg")
+
+
+def test_set_that_was_cut_off_is_made_anew_at_once(integrity: Box, root: Path, parity: Path) -> None:
+    """Its size shows it, without reading."""
+    [before] = find_set_files(parity)
+    os.truncate(before, before.stat().st_size // 2)
+
+    done = integrity.run("protect", root, "--folder", parity, expect=0)
+
+    assert "a parity set is damaged" in done.stdout + done.stderr
+    assert before not in find_set_files(parity)
+
+
+def test_want_of_room_to_heal_is_told(integrity: Box, root: Path, parity: Path, tmp_path: Path) -> None:
+    """par2 itself says only that a repair is possible."""
+    for number in range(2):
+        rot(root / f"2019/{number}.jpg", (1000, b"damage"))
+    integrity.run("scrub", root, expect=1)
+    with small_tmpfs(tmp_path / "tmp", size_bytes=32 * KIB), small_tmpfs(tmp_path / "new", size_bytes=2 << 20) as new:
+        shutil.move(next(parity.iterdir()), os.fsdecode(new))
+        integrity.run("protect", root, "--folder", new)
+        with filled(new):
+            said = integrity.run("repair", root, env={"TMPDIR": str(tmp_path / "tmp")}, expect=1).stdout
+
+    assert "set TMPDIR to a folder with more" in said
 
 
 def test_new_files_join_a_small_set(integrity: Box, root: Path, parity: Path) -> None:

@@ -249,6 +249,13 @@ class _Healing:
             self._trouble = f"too much is damaged for its parity: {size} more of its files must be good to heal it"
         elif not result.is_whole:
             self._trouble = f"par2 could not heal it: {result.reason}"
+            free = shutil.disk_usage(self._folder).free
+            if free < sum(one.size_bytes for one in self._contents.files):
+                place = show_path(os.path.dirname(self._folder))
+                self._trouble += (
+                    f"; perhaps for want of room: only {format_size(free)} are free in {place}; set TMPDIR to a folder"
+                    " with more"
+                )
 
     def _mend(self, name: bytes, known: ParityFile, mender: Mender) -> bool:
         assert known.path is not None

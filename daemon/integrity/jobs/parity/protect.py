@@ -284,12 +284,15 @@ class Protector:
         self._record(path, contents, found, stats)
 
     def _check_sets(self) -> None:
-        """Read the sets that were not read for as long as files may be unread."""
+        """Read the sets that were not read for as long as files may be unread, or have another size by now."""
         run = self._run
         with run.catalog.read() as connection:
             sets = parity.find_sets(connection, run.root.id)
         for one in sets:
-            if one.set.checked_at + run.settings.verify_every_s > run.now() or not os.path.exists(one.set.path):
+            if not os.path.exists(one.set.path):
+                continue
+            is_due = one.set.checked_at + run.settings.verify_every_s <= run.now()
+            if not is_due and os.stat(one.set.path).st_size == one.set.size_bytes:
                 continue
             self._require_time()
             run.pace.take(one.set.size_bytes)
