@@ -360,13 +360,16 @@ def test_lost_sets_in_another_folder_are_made_anew(integrity: Box, root: Path, p
     assert find_protected(other) == PHOTOS.keys()
 
 
-def test_folder_is_named_once(integrity: Box, root: Path, parity: Path) -> None:
+def test_folder_and_share_are_named_once(integrity: Box, tmp_path: Path, parity: Path) -> None:
     """What was protected once is protected again without its options, as `status` and a plan advise."""
+    root = tmp_path / "root"
+    protect(integrity, root, parity, PHOTOS, "--parity", "20%")
     put(root / "new.jpg", make_random(5, 25 * KIB))
     integrity.run("scan", root, expect=0)
 
     plan = integrity.run("protect", root, "--plan", "--parity", "7%", expect=0).stdout
     assert f"--folder {parity} --parity 7%" in plan
+    assert f"--folder {parity} --parity 20%" in integrity.run("protect", root, "--plan", expect=0).stdout
     integrity.run("protect", root, expect=0)
 
     assert find_protected(parity) == PHOTOS.keys() | {"new.jpg"}

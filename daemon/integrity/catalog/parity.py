@@ -7,7 +7,6 @@ name the file has by now; what is stale costs as much of the set as damage of th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -138,12 +137,6 @@ def note_checked(c: Connection, set_id: int, recovery_slices: int, *, is_damaged
 def has_sets(c: Connection, root_id: RootId) -> bool:
     """Return whether a root has any set."""
     return c.value("SELECT EXISTS (SELECT 1 FROM parity_set WHERE root_id = ?)", root_id) == 1
-
-
-def find_folder(c: Connection, root_id: RootId) -> bytes | None:
-    """Return the folder that has the newest set of a root; None if it has no set."""
-    found = c.value("SELECT path FROM parity_set WHERE root_id = ? ORDER BY made_at DESC, id DESC LIMIT 1", root_id)
-    return None if found is None else os.path.dirname(found)
 
 
 def find_sets(c: Connection, root_id: RootId) -> list[SetUse]:

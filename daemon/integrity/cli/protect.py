@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
-@click.option("--parity", "percent", type=SHARE, help="How much parity, such as 10%.  [default: as configured, or 5%]")
+@click.option(
+    "--parity", "percent", type=SHARE, help="How much parity, such as 10%.  [default: as configured, as before, or 5%]"
+)
 @click.option("--folder", type=PATH, metavar="DIR", help="Where it goes.  [default: parity_folder, or as before]")
 @click.option("--plan", "plans", is_flag=True, help="Only tell what it takes; write nothing.")
 @click.pass_obj

@@ -73,13 +73,14 @@ class ProtectOptions(NamedTuple):
 
     def complete(self, c: Connection, root: RootRecord, settings: RootSettings) -> ProtectOptions:
         """
-        Return the options with what is configured of the root; not configured, its sets go to those it has.
+        Return the options with what is configured of the root; not configured, with those of the sets that it has.
 
         Raises:
             ConfigError: it is not said where the sets go, or that folder is not there.
         """
-        has = parity.find_folder(c, root.id)
-        folder = self.folder or settings.parity_folder or (has and os.path.dirname(has))
+        sets = [one.set for one in parity.find_sets(c, root.id)]
+        last = max(sets, key=lambda one: one.id, default=None)
+        folder = self.folder or settings.parity_folder or (last and os.path.dirname(os.path.dirname(last.path)))
         if not folder:
             raise ConfigError(
                 f"{show_path(root.path)}: name a folder for its parity, best on another disk: --folder DIR, or"
@@ -95,7 +96,8 @@ class ProtectOptions(NamedTuple):
             raise ConfigError(
                 f"{show_path(folder)}: is not there, so no parity can be made; mount its disk, or make it"
             )
-        return self._replace(percent=self.percent or settings.parity_percent or DEFAULT_PERCENT, folder=folder)
+        percent = self.percent or settings.parity_percent or _find_percent(sets) or DEFAULT_PERCENT
+        return self._replace(percent=percent, folder=folder)
 
     def spell_command(self, *paths: bytes) -> str:
         """Return the command that protects paths with these options."""
@@ -108,6 +110,15 @@ class ProtectOptions(NamedTuple):
 
 
 DEFAULT_PERCENT = 5.0
+_TELLING_SLICES = 100  # of fewer, one slice of parity is more than a percent
+
+
+def _find_percent(sets: Sequence[ParitySet]) -> float:
+    """Return how much parity was asked for when sets were made; 0 if they are too small to tell."""
+    largest = max(sets, key=lambda one: one.source_slices, default=None)
+    if largest is None or largest.source_slices < _TELLING_SLICES:
+        return 0.0
+    return float(max(1, round(100 * (largest.recovery_slices - 0.5) / largest.source_slices)))
 
 
 @dataclass(slots=True)
