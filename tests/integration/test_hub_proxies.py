@@ -114,7 +114,8 @@ def test_boxes_report_through_a_proxy(proxy: tuple[Proxy, HubServerProcess]) -> 
     large = made.ask("POST", "/hub/v1/heartbeat", bytes(9 << 20), **by_token)
 
     assert answer["trees"] == []
-    assert (200, 413) == (accepted, large)
+    assert accepted == 200
+    assert large in (413, 502)  # 502: Caddy was sending it already when its limit was reached
     assert made.ask("GET", "/") in (200, 303)
     database = HubDatabase.open(hub.database)
     with database.read() as c:
