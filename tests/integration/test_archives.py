@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import sqlite3
 import subprocess
 from datetime import date
 from pathlib import Path
@@ -122,6 +123,20 @@ def test_reading_that_was_cut_short_goes_on_where_it_stopped(pair: Pair) -> None
     assert [("silent_rewrite", str(bad))] == [(one["kind"], one["path"]) for one in second.findings]
     third = pair.compare("--read", "--no-scan", expect=1)
     assert whole - 1 == tallies(third)["verified"]
+
+
+@with_archives(long=Borg)
+def test_reading_that_is_cut_short_makes_no_copy_of_a_strange_repository(pair: Pair) -> None:
+    """Before the end of its listing nobody knows that nothing in it is recorded (R5)."""
+    other = plant(pair.root.parent / "other", 3)
+    for path in [one for one in other.rglob("*") if one.is_file()]:
+        path.rename(path.with_name(f"not-there-{path.name}"))
+    pair.archive.back_up(pair.root)
+    pair.configure(of=str(other), path=str(pair.root))
+    pair.run("scan", other)
+    pair.run("compare", other, "--with", "nightly", "--read", "--no-scan", "--byte-limit", "1")
+    with sqlite3.connect(f"file:{pair.integrity.catalog}?mode=ro", uri=True) as c:
+        assert [(0,)] == c.execute("SELECT count(*) FROM copy").fetchall()
 
 
 @with_archives()

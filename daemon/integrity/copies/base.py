@@ -76,7 +76,11 @@ class BaseCopy:
         """Return None: every name can be there."""
         return None
 
-    def read_all(self, prefix: bytes = b"", without: Collection[bytes] = ()) -> Iterator[CopyEntry | Trouble]:  # noqa: ARG002
+    def read_all(
+        self,
+        prefix: bytes = b"",
+        without: Collection[bytes] = (),  # noqa: ARG002 - for those that override it
+    ) -> Iterator[CopyEntry | Trouble]:
         """Refuse: its files are read one by one."""
         raise ValueError(f"{self.shown}: its files are read one by one, also below {show_path(prefix)}")
 
