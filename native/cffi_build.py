@@ -130,7 +130,7 @@ ffibuilder.cdef(
     void folder_batch_continue(int fd, size_t most_names, const folder_batch_marked *marked, size_t marked_count,
                                folder_batch_result *result);
 
-    typedef struct { uint64_t sound; uint64_t lost; } wal_frames;
+    typedef struct { uint64_t sound; uint64_t lost; int is_torn; } wal_frames;
     int wal_check(const uint8_t *log, size_t bytes, wal_frames *frames);
     """
 )

@@ -49,7 +49,7 @@ int wal_check(const uint8_t *log, size_t bytes, wal_frames *frames)
             is_sound = 0;
             continue;
         }
-        int is_commit = load_u32_be(frame + 4) != 0;
+        int is_commit = load_u32_be(frame + 4) != 0, was_sound = is_sound;
         if (is_sound) {
             add(&total, frame, 8);
             add(&total, frame + FRAME_HEADER_BYTES, page_bytes);
@@ -57,6 +57,8 @@ int wal_check(const uint8_t *log, size_t bytes, wal_frames *frames)
         }
         if (is_sound) {
             frames->sound++;
+        } else if (is_commit && was_sound) {
+            frames->is_torn = 1;
         } else if (is_commit) {
             frames->lost++;
         }

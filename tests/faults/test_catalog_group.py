@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 from integrity.catalog.connection import Catalog
 from support import AnyPath
 from support.cli import Box, Completed, complete, make_command
+from support.flips import flip_bit
 from support.planted import plant, plant_path
 from support.privileges import NOBODY
 from support.service import Service
@@ -21,6 +23,8 @@ from support.service import Service
 pytestmark = pytest.mark.root
 
 GROUP = 64_242
+FRAME_HEADER_BYTES = 24
+FRAME_BYTES = FRAME_HEADER_BYTES + 4096
 AS_MEMBER = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", f"--groups={GROUP}")
 
 # Opens the catalog, says so, and reads when it is told to: once within one open, and once more with a new one.
@@ -234,6 +238,37 @@ def test_writer_that_starts_while_the_catalog_is_read(box: Box, root: Path) -> N
         assert "CatalogLocked" in (refused := read_line(reader))
         assert refused.endswith("another program began to write to the catalog while it was read; try again")
         assert "1" == read_line(reader)
+
+
+def test_commit_that_is_being_written(box: Box, root: Path) -> None:
+    """The start of a frame is neither damage nor a commit: a writer may have been interrupted there."""
+    log = box.catalog.with_name("catalog.db-wal")
+    with Catalog.open(bytes(box.catalog), writes=True) as catalog:
+        with catalog.transaction() as c:
+            c.run("INSERT INTO meta (key, value) VALUES ('test', 'x')")
+        size, frames = log.stat().st_size, log.read_bytes()
+        with log.open("ab") as file:
+            file.write(frames[-FRAME_BYTES:][:FRAME_HEADER_BYTES].ljust(FRAME_BYTES, b"\x01"))
+        refused = run_as_member(box, "explain", plant_path(root, 0))
+        os.truncate(log, size)
+        assert is_shown(box, plant_path(root, 0))
+
+    assert 4 == refused.code
+    assert "was not closed properly" in refused.stderr
+
+
+def test_index_in_the_midst_of_a_change(box: Box, root: Path) -> None:
+    """It is read again; if it stays so, another program is writing."""
+    index = box.catalog.with_name("catalog.db-shm")
+    with Service(box) as service:
+        service.wait_begun()
+        flip_bit(index, random.Random(0), 0, 1)
+        refused = run_as_member(box, "explain", plant_path(root, 0))
+        flip_bit(index, random.Random(0), 0, 1)
+        assert is_shown(box, plant_path(root, 0))
+
+    assert 4 == refused.code
+    assert "another program is writing to the catalog; try again" in refused.stderr
 
 
 def test_writers_that_come_and_go(box: Box, root: Path) -> None:

@@ -82,10 +82,7 @@ def open_database(path: bytes, *, writes: bool, busy_timeout_s: float) -> Catalo
             return opened
     if os.path.lexists(os.path.realpath(path) + own_files.LOG_INDEX):
         raise refused
-    raise CatalogError(
-        f"{show_path(path)}: was not closed properly, and only a program that may write to its folder can read its log;"
-        " start the service (systemctl start integrity), or run this as the catalog's owner"
-    )
+    raise _describe_unclosed(path)
 
 
 def _open_shared(path: bytes, *, writes: bool, busy_timeout_s: float) -> CatalogFile:
@@ -115,6 +112,13 @@ def _open_lockless(path: bytes) -> CatalogFile | None:
         if state.is_changed():
             return None
         raise
+
+
+def _describe_unclosed(path: bytes) -> CatalogError:
+    return CatalogError(
+        f"{show_path(path)}: was not closed properly, and only a program that may write to its folder can read its log;"
+        " start the service (systemctl start integrity), or run this as the catalog's owner"
+    )
 
 
 def _open_on_full_disk(path: bytes, *, busy_timeout_s: float) -> CatalogFile:
@@ -276,26 +280,39 @@ LIMIT_S = 60.0  # a log that is longer, or older, is carried over: at most that 
 
 DAMAGED_LOG = "its log (-wal) is not as it was written"
 
-_LOOKS = 5
-
 
 class LogFrames(NamedTuple):
     """The frames of a log: whose checksums are right, and commits behind one whose checksum is wrong."""
 
     sound: int
-    lost: int
+    lost: int = 0
+    is_torn: bool = False  # the wrong one is a commit itself, which a program may be writing
 
 
 def check_log(c: Connection, path: bytes) -> LogFrames | None:
-    """Check the log of an open catalog at its real path; None if a frame of it that is in use is damaged."""
+    """
+    Check the log of an open catalog at its real path; None if a frame of it that is in use is damaged.
+
+    Other programs add frames meanwhile, and begin the log anew, so one look proves no damage.
+
+    Raises CatalogError if a commit stays unfinished, and the caller is not told whether it is in use.
+    """
     c.row("SELECT 1 FROM sqlite_master")  # else a new connection has not opened the log, and counts nothing
-    for _ in range(_LOOKS):
+    is_unfinished = False
+    for _ in range(_TRIES):
         before, found, after = _count_in_use(c), _read_log(path), _count_in_use(c)
         if found is None:
             continue
-        # Other programs add frames, and begin the log anew.
-        if not found.lost if before is None or after is None else found.sound >= min(before, after):
+        if before is not None and after is not None:
+            if found.sound >= min(before, after):
+                return found
+            continue
+        if not (found.lost or found.is_torn):
             return found
+        is_unfinished = not found.lost
+        time.sleep(_BETWEEN_S)  # a program that was interrupted between two writes
+    if is_unfinished:
+        raise _describe_unclosed(path)
     return None
 
 
@@ -315,12 +332,12 @@ def carry_over(c: Connection, path: bytes, *, wholly: bool = False) -> bool:
 def end_lost(c: Connection, path: bytes) -> bool:
     """Return whether a crash left commits behind a damaged frame, which nothing can bring back; end that log then."""
     found = check_log(c, path)
-    if found is None or not found.lost:
+    if found is None or not (found.lost or found.is_torn):
         return False
     c.run("BEGIN IMMEDIATE")  # else they may be those of another program, which writes them at this moment
     found = _read_log(path)
     c.run("COMMIT")
-    if found is None or not found.lost:
+    if found is None or not (found.lost or found.is_torn):
         return False
     return carry_over(c, path, wholly=True)
 
@@ -342,5 +359,5 @@ def _read_log(path: bytes) -> LogFrames | None:
             is_log = lib.wal_check(data, len(log), found)
             ffi.release(data)
     except (FileNotFoundError, ValueError):  # there is none, or it is empty
-        return LogFrames(0, 0)
-    return LogFrames(found.sound, found.lost) if is_log else None
+        return LogFrames(0)
+    return LogFrames(found.sound, found.lost, bool(found.is_torn)) if is_log else None

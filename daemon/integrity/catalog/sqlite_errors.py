@@ -21,6 +21,9 @@ _INDEX_PAGE_BYTES = 4096
 _WRONG_PAGE = "the checksum of a page is wrong: it is damaged, or another program wrote to it"
 _DISK_FAILED = "the disk failed below the catalog"
 
+_IN_CHANGE = (apsw.SQLITE_READONLY_RECOVERY, apsw.SQLITE_READONLY_CANTINIT)
+"""A reader who may not write the log's index met it in the midst of a change, and can't tell that from a crash."""
+
 CORRUPT_CODES = frozenset({apsw.SQLITE_CORRUPT, apsw.SQLITE_NOTADB})
 
 
@@ -51,7 +54,7 @@ def translate(path: bytes, error: apsw.Error) -> CatalogError:
         )
     if code == apsw.SQLITE_FULL or is_without_room(path, error):
         return describe_full(path)
-    if code in (apsw.SQLITE_BUSY, apsw.SQLITE_LOCKED):
+    if code in (apsw.SQLITE_BUSY, apsw.SQLITE_LOCKED) or getattr(error, "extendedresult", None) in _IN_CHANGE:
         return CatalogLocked(f"{where}: another program is writing to the catalog; try again when it is done")
     if is_damage(error):
         complaint = check_whole(path)
