@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -186,6 +187,25 @@ def test_set_that_a_killed_run_or_an_older_catalog_does_not_know_is_adopted(
     assert find_set_files(parity) == before
     assert sorted(before[0].parent.iterdir()) == before
     assert heals(integrity, root / "2019/30.jpg")
+
+
+def test_what_a_killed_repair_has_left_is_removed(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """The links of a process that goes on stay."""
+    places = [tmp_path / "tmp" / f".healing-{name}" for name in ("killed", "going-on")]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "9.jpg").symlink_to(root / "2019/9.jpg")
+    lock = os.open(places[1], os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    rot(root / "2019/9.jpg", (1000, b"damage"))
+    integrity.run("scrub", root, expect=1)
+
+    integrity.run("repair", root, "--apply", env={"TMPDIR": str(tmp_path / "tmp")}, expect=0)
+
+    os.close(lock)
+    assert [*places[0].parent.iterdir()] == places[1:]
+    assert (root / "2019/9.jpg").read_bytes() == PHOTOS["2019/9.jpg"]
+    assert (root / "2019/9.jpg").read_bytes() == PHOTOS["2019/9.jpg"]
 
 
 def test_parity_of_an_absent_disk_is_neither_forgotten_nor_made_elsewhere(

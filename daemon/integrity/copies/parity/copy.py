@@ -9,6 +9,8 @@ I1  Nothing is written outside of the folder of links, which is removed when ano
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import shutil
 import tempfile
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 _PAGE_BYTES = 4096
 _BLOCK_BYTES = 1 << 20
+_HEALING = b".healing-"
 
 
 class Mender(NamedTuple):
@@ -215,8 +218,13 @@ class _Healing:
         """Make the folder of links where more is free: beside the set, or in the folder for temporary files."""
         places = [os.path.dirname(self.cover.path), os.fsencode(tempfile.gettempdir())]
         places.sort(key=lambda place: shutil.disk_usage(place).free if os.access(place, os.W_OK) else -1)
+        for place in places:
+            clear_healing(place)
         try:
-            made = tempfile.mkdtemp(prefix=b".healing-", dir=places[-1])
+            made = tempfile.mkdtemp(prefix=_HEALING, dir=places[-1])
+            lock = os.open(made, os.O_RDONLY)
+            self._cleanup.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # says until this process ends, however it does, that it is in use
         except OSError as error:
             raise Unreadable(
                 f"cannot write in {show_path(places[-1])} to heal files there: {error.strerror}", errno=error.errno or 0
@@ -286,6 +294,17 @@ class _Healing:
             target.truncate(size_bytes)
         os.replace(made, place)
         return is_better
+
+
+def clear_healing(place: bytes) -> None:
+    """Remove the folders of links that killed processes of this user have left in a folder."""
+    for path in glob.glob(os.path.join(glob.escape(place), _HEALING + b"*")):
+        with suppress(BlockingIOError, FileNotFoundError, PermissionError), ExitStack() as opened:
+            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            opened.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its process goes on
+            if os.fstat(lock).st_uid == os.geteuid():
+                shutil.rmtree(path)
 
 
 def _can_read(path: bytes, size_bytes: int) -> bool:

@@ -27,6 +27,7 @@ from integrity.catalog import files, parity
 from integrity.catalog.baselines import mark_suspects
 from integrity.catalog.parity import Candidate, ParityFile, ParitySet, SetUse
 from integrity.config import format_size
+from integrity.copies.parity.copy import clear_healing
 from integrity.copies.parity.packets import SetContents, condense, read_set
 from integrity.copies.parity.program import Par2, find_par2
 from integrity.errors import ConfigError, ReadInterrupted, show_path
@@ -54,7 +55,6 @@ _RENEW_SHARE = 4
 _SPARE_BYTES = 64 << 20  # is left free on the disk
 _ENDING = b".par2"
 _MAKING = b".making-"
-_HEALING = b".healing-"
 
 
 class ProtectOptions(NamedTuple):
@@ -254,9 +254,10 @@ class Protector:
             self._give_away(self._folder)
         if os.stat(self._folder).st_dev == os.fstat(run.root_fd).st_dev:
             self._warn("its parity is on the same disk, so it helps against damaged sectors only, not a dead disk")
+        clear_healing(self._folder)
         for name in os.listdir(self._folder):
             path = os.path.join(self._folder, name)
-            if name.startswith((_MAKING, _HEALING)):
+            if name.startswith(_MAKING):
                 shutil.rmtree(path, ignore_errors=True)
             elif name.endswith(_ENDING) and path not in known:
                 self._adopt(path)
