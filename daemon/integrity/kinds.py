@@ -38,6 +38,10 @@ class Phrase(NamedTuple):
     one: str
     many: str
 
+    def of(self, number: int) -> str:
+        """Write "1 damaged file", "1,234 damaged files"."""
+        return f"{number:,} {self.one if number == 1 else self.many}"
+
 
 class NextStep(NamedTuple):
     """One thing to do; in its command ``{path}``, ``{root}``, ``{copy}`` are filled in; COPY and WHY are the user's."""

@@ -25,7 +25,7 @@ from hashing.workspace import Settings, describe_machine, open_workspace
 
 from integrity.config import parse_size
 from integrity.errors import ConfigError
-from integrity.views.text import describe_core
+from integrity.words.text import describe_core
 
 _GAP = "  "
 

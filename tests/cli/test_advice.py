@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from integrity.alerts.compose import AlertGroup, Composer, gather
-from integrity.alerts.wording import next_steps
+from integrity.alerts.compose import Composer
 from integrity.catalog.notified import PendingIncident
 from integrity.jobs.repair.plan import CONTESTED
 from integrity.kinds import ACCEPTABLE, REPAIRABLE
 from integrity.model import Finding, FindingId, FindingKind, FindingState
+from integrity.words.findings import gather, make_card, next_steps
 from support.cli import Box
 from support.comparing import back_up, compare
 from support.planted import age
@@ -62,7 +62,7 @@ def follow(integrity: Box, text: str) -> Iterator[list[str]]:
 def test_command_about_each_kind_is_understood(integrity: Box, kind: FindingKind) -> None:
     """For one finding, and for a group; the folder does not exist, but nothing is wrong with the words."""
     several = make_findings(kind, 3)
-    groups = [one for one in gather(several) if isinstance(one, AlertGroup)]
+    groups = [make_card(group) for group in gather(several) if len(group) > 1]
     assert bool(groups) is (kind in ACCEPTABLE)
     for step in [*next_steps(several[0]), *(step for group in groups for step in group.steps)]:
         assert "integrity" not in step.words
@@ -74,13 +74,12 @@ def test_command_about_each_kind_is_understood(integrity: Box, kind: FindingKind
 def test_group_never_leads_with_accepting(kind: FindingKind) -> None:
     """What is damaged is not blessed first: not on the terminal, on the page, or in a mail."""
     (group,) = gather(make_findings(kind, 3))
-    assert isinstance(group, AlertGroup)
-    commands = [step.command for step in group.steps if step.command]
+    commands = [step.command for step in make_card(group).steps if step.command]
 
     assert commands[0].split()[1] != "accept"
     written = kind in CONTESTED  # such a file is only repaired if it is named itself
     assert f"integrity repair {'FILE' if written else '/nowhere/album'} --from COPY" in commands
-    news = [PendingIncident(one, is_change=False, coalesced=0) for one in group.findings]
+    news = [PendingIncident(one, is_change=False, coalesced=0) for one in group]
     body = Composer("nas").incident(news, 0).body
     assert "What to do: see the next step" not in body
     assert body.index(" repair ") < body.find(" accept ") or " accept " not in body

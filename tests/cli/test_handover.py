@@ -20,7 +20,7 @@ from integrity.catalog.connection import Catalog
 from integrity.cli.daemon_client import find_service
 from integrity.cli.session import Session
 from integrity.service.control.socket import SYSTEM_SOCKET, connect, listen
-from integrity.views.text import local_time
+from integrity.words.text import local_time
 from support import AnyPath
 from support.cli import Box, Completed, JsonObject, complete, make_command, make_environment
 from support.daemons import SmallDaemon

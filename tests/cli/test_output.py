@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.alerts.compose import AlertGroup, gather
-from integrity.alerts.wording import damage, title
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
 from integrity.cli.output import Output, printable
@@ -30,8 +28,8 @@ from integrity.model import (
     RunCounts,
 )
 from integrity.paths import path_fields
-from integrity.views.objects import finding_object
-from integrity.views.text import describe_finding, describe_findings, lines_of_findings, next_steps
+from integrity.words.card import write_terminal
+from integrity.words.findings import damage, finding_object, gather, list_lines, make_card, next_steps, title
 
 PLAIN = Output(color="never")
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
@@ -107,7 +105,7 @@ def test_finding_has_the_pinned_fields() -> None:
 
 def test_finding_shows_the_damage_and_what_to_do() -> None:
     """What, where, how sure, and commands to copy."""
-    text = "\n".join(describe_finding(make_finding(), PLAIN))
+    text = "\n".join(write_terminal(make_card((make_finding(),)), PLAIN))
 
     assert "DAMAGED (bit rot)" in text
     assert "bytes 17,825,792 to 18,874,367" in text
@@ -118,7 +116,7 @@ def test_finding_shows_the_damage_and_what_to_do() -> None:
 
 def test_finding_is_one_line_in_lists() -> None:
     """A name with a line break makes no second line."""
-    (line,) = lines_of_findings([make_finding(path=b"a\nb\x1b")])
+    (line,) = list_lines([(make_finding(path=b"a\nb\x1b"),)])
 
     assert "/data/a\\nb\\x1b" in line
     assert line.isprintable()
@@ -128,7 +126,7 @@ def test_findings_of_one_folder_share_a_line() -> None:
     """A deleted album is one line, below the paths of the others; its numbers are told."""
     album = [make_finding(FindingKind.MISSING, number, b"album/%d.jpg" % number) for number in range(20, 32)]
 
-    alone, group = lines_of_findings(list(gather([make_finding(), *album])))
+    alone, group = list_lines(list(gather([make_finding(), *album])))
 
     assert "20-31" == group.split()[0]
     assert group.endswith("/data/album  12 files")
@@ -141,12 +139,11 @@ def test_numbers_of_a_group_are_those_of_its_files() -> None:
     album[5] = make_finding(FindingKind.MISSING, 14, b"other/14.jpg")
     odd = [make_finding(FindingKind.MISSING, number, b"odd/%d.jpg" % number) for number in range(1, 40, 2)]
 
-    lines = list(lines_of_findings(list(gather([*album, *odd]))))
+    lines = list(list_lines(list(gather([*album, *odd]))))
     assert "9-13, 15-17  " in lines[0]
     assert "1, 3 and 18 more  " in lines[2]
     (group, *_) = gather(album)
-    assert isinstance(group, AlertGroup)
-    assert "[findings 9-13, 15-17]" in next(iter(describe_findings(group, PLAIN)))
+    assert "[findings 9-13, 15-17]" in next(iter(write_terminal(make_card(group), PLAIN)))
 
 
 def test_columns_of_a_list_are_as_wide_as_its_headlines() -> None:
@@ -156,10 +153,10 @@ def test_columns_of_a_list_are_as_wide_as_its_headlines() -> None:
     assert len(long) >= 2
 
     for listed in ([short], [short, *long], long):
-        lines = list(lines_of_findings(listed))
+        lines = list(list_lines([(finding,) for finding in listed]))
         assert 1 == len({line.index("/data/") for line in lines})
         assert all(title(finding) in line for finding, line in zip(listed, lines, strict=True))
-    (alone,) = lines_of_findings([short])
+    (alone,) = list_lines([(short,)])
     assert f"{title(short)}  /data/short" in alone
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from integrity.alerts.wording import next_steps
 from integrity.model import Finding, FindingId, FindingKind, FindingState
+from integrity.words.findings import next_steps
 from support.cli import Box
 from support.planted import age, plant, plant_path
 from support.shapes import damage

@@ -38,9 +38,7 @@ def find_code_lines(text: str, tree: ast.Module) -> set[int]:
         if token.type not in _LAYOUT:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(tree):
-        is_text = (
-            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        )
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if is_text or isinstance(node, ast.Import | ast.ImportFrom):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines

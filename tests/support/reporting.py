@@ -12,7 +12,7 @@ from integrity.files.excludes import Excludes
 from integrity.model import ByteRange, FileId, FindingId, FindingKind
 from integrity.reporting.client import HubClient
 from integrity.reporting.reporter import BoxFacts, Reporter, RootFacts
-from integrity.views.reports import HubWords
+from integrity.views.sentence import HubWords
 from support.catalogs import NOW, CatalogBox
 from support.smallhub import TOKEN
 

@@ -14,12 +14,11 @@ import pytest
 from integrity.alerts.apprise import AppriseChannel
 from integrity.alerts.channels import find_problems, make_channels
 from integrity.alerts.command import CommandChannel, run_program
-from integrity.alerts.compose import Composer
+from integrity.alerts.compose import Composer, sum_up
 from integrity.alerts.layout import MOST_LINES
 from integrity.alerts.mail import address_of, make_mail
 from integrity.alerts.sendmail import SendmailChannel, is_usable
 from integrity.alerts.smtp import read_password
-from integrity.alerts.wording import damage, sum_up
 from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog, Connection
 from integrity.catalog.notified import PendingIncident
@@ -29,6 +28,7 @@ from integrity.errors import CatalogLocked, ChannelError
 from integrity.jobs.messages import seen_in_data
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
 from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
+from integrity.words.findings import damage
 from support.alerting import HOST, Teller
 from support.catalogs import MIB, NOW, CatalogBox
 from support.waiting import wait_until

@@ -1,7 +1,7 @@
 """What versions of backups have of a file, as it is told with a finding."""
 
 from integrity.model import SeenVersion
-from integrity.views.versions import join_seen
+from integrity.views.copies import join_seen
 
 _DAY_S = 86_400
 

@@ -12,8 +12,7 @@ from integrity.catalog.runs import RunRecord
 from integrity.cli.output import Output
 from integrity.jobs.report import Compared, Summary
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId, Tally
-from integrity.views.roots import describe_root_run
-from integrity.views.text import describe_summary
+from integrity.views.runs import describe_root_run, describe_summary
 
 numbers = st.one_of(st.just(0), st.integers(0, 50_000))
 all_counts = st.builds(RunCounts, **{one.name: numbers for one in fields(RunCounts)})

@@ -1,211 +1,57 @@
 """
 Write messages about the findings of one machine.
 
-Decides how each finding is described. Many similar findings about one backup copy become one entry with a count and a
-few examples: a backup that did not run causes thousands of findings with one cause and one remedy. A message about
-findings opens with what happened, how bad it is, and what to do. ``layout`` makes text, HTML and JSON of it.
+A message about findings opens with what happened, how bad it is, and what to do; below are the cards of the findings,
+which ``words`` makes. ``layout`` makes text, HTML and JSON of all.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from integrity import program
-from integrity.alerts.layout import (
-    MOST_ENTRIES,
-    MOST_FACTS,
-    Layout,
-    MailDraft,
-    MailEntry,
-    Section,
-    iso_utc,
-)
-from integrity.alerts.wording import (
-    DATA_SHOWS,
-    damage,
-    next_command,
-    next_steps,
-    other_names,
-    place,
-    read_on,
-    say_how_bad,
-    say_what,
-    say_what_to_do,
-    sort_by_gravity,
-    spell_steps,
-    steps_together,
-    sum_up,
-    title,
-    utc_time,
-)
+from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, Layout, MailDraft, Section
 from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
 from integrity.config import format_size
+from integrity.config.copy_urls import PARITY
 from integrity.errors import printable, show_path
-from integrity.kinds import KINDS, NextStep
-from integrity.model import Finding, FindingKind
-from integrity.paths import absolute, path_fields, shell_path
+from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, REPAIRABLE, NextStep, Phrase, Subject
+from integrity.model import Certainty, Finding, FindingKind
+from integrity.paths import absolute, shell_word
+from integrity.words.card import Card
+from integrity.words.findings import (
+    ORIGINAL_UNCHANGED,
+    describe_held_back,
+    find_own_source,
+    find_source,
+    finding_object,
+    gather,
+    make_card,
+    next_command,
+    place,
+    read_on,
+    sort_by_gravity,
+    title,
+)
+from integrity.words.text import utc_time
 
-_MOST_SINGLE, _MOST_SINGLE_ABOUT_COPY = 2, 5
-"""Up to this many similar findings about one folder, or about one copy, are listed individually."""
-
-_EXAMPLES = 3
-_FOLDERS = 5
 _MOST_PLACES = 1000  # blocks or ranges of one finding; the catalog has all of them
+_NOT_IN_FACTS = ("names", "updated_at", "muted_until", "copy", "versions", "next_steps")
+_PHRASES_SHOWN = 2
+_TYPES = {
+    "photo": frozenset(b"jpg jpeg heic heif png tif tiff webp cr2 cr3 nef arw dng orf rw2 raf".split()),
+    "film": frozenset(b"mp4 mkv mov avi m4v mts m2ts webm".split()),
+    "song": frozenset(b"mp3 flac m4a ogg opus wav aiff".split()),
+}
+"""What a mail calls files that are all of one type, by suffix."""
 
-
-class SameText(NamedTuple):
-    """The values that all findings of a group share; ``copy`` is empty for files here, which are told by folder."""
-
-    root: bytes
-    folder: bytes
-    copy: str
-    kind: FindingKind
-    text: str  # the message, or the resolution
-    steps: tuple[NextStep, ...]  # what to do about all of them, best first; commands as they are stored
-
-
-class AlertGroup(NamedTuple):
-    """Findings about one copy, or about the files of one folder, that share their text."""
-
-    same: SameText
-    findings: tuple[Finding, ...]
-
-    @property
-    def steps(self) -> list[NextStep]:
-        """What to do about all of them, best first, with commands as they can be typed."""
-        return spell_steps(self.same.steps)
-
-
-def list_findings(
-    title: str, findings: Sequence[Finding], describe: Callable[[Finding], MailEntry], *, are_over: bool = False
-) -> Section:
-    """
-    Return a section of findings.
-
-    Args:
-        title: of the section.
-        findings: in display order.
-        describe: makes the entry of a finding that is not in a group.
-        are_over: the findings are resolved: show the resolution, and no command.
-    """
-    items = list(gather(findings, are_over=are_over))
-    entries = [describe(one) if isinstance(one, Finding) else _advise_group(one) for one in items[:MOST_ENTRIES]]
-    return Section(title, tuple(entries), len(findings) - sum(entry.count for entry in entries))
-
-
-def describe(finding: Finding) -> MailEntry:
-    """Return the entry of an open finding."""
-    found = damage(finding)
-    names = other_names(finding)
-    details = [printable(finding.message), *([f"damaged: {found}"] if found else []), *([names] if names else [])]
-    details += [printable(finding.step)] if finding.step else []
-    return MailEntry(_head(finding), place(finding), tuple(details), next_command(finding), number=finding.id)
-
-
-def describe_pending(news: PendingIncident) -> MailEntry:
-    """Return the entry of a new or changed finding."""
-    entry = describe(news.finding)
-    details = list(entry.details)
-    if news.is_change:
-        details.insert(0, "Reported before; it has changed since.")
-    if news.coalesced:
-        details.append(f"{news.coalesced:,} files that could not be read are not listed one by one.")
-    return replace(entry, details=tuple(details))
-
-
-def describe_end(finding: Finding) -> MailEntry:
-    """Return the entry of a resolved finding."""
-    return MailEntry(f"{_head(finding)}: {printable(finding.resolution or '')}", place(finding))
-
-
-def describe_channel(state: ChannelState) -> MailEntry:
-    """Return the entry of a failing channel."""
-    since = utc_time(state.failing_since) if state.failing_since is not None else "never"
-    details = (
-        f"since {since}: {printable(state.last_error or '')}",
-        f"{state.waiting:,} message{'' if state.waiting == 1 else 's'} waiting",
-    )
-    return MailEntry(f"alerts by {printable(state.name)} fail", "", details, program.command("alert test"))
-
-
-def _head(finding: Finding) -> str:
-    where = f"  in the copy {printable(finding.copy)}" if finding.copy else ""
-    return f"{title(finding)}  [finding {finding.id}]{where}"
-
-
-def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[Finding | AlertGroup]:
-    """Group similar findings about one copy or folder, at the place of the first one. Yield all others unchanged."""
-    groups: dict[SameText, list[Finding]] = {}
-    keys = [_key_of(finding, is_over=are_over) for finding in findings]
-    for finding, key in zip(findings, keys, strict=True):
-        if key is not None:
-            groups.setdefault(key, []).append(finding)
-    for finding, key in zip(findings, keys, strict=True):
-        if key is None or len(groups[key]) <= (_MOST_SINGLE_ABOUT_COPY if key.copy else _MOST_SINGLE):
-            yield finding
-        elif groups[key][0] is finding:
-            yield AlertGroup(key, tuple(groups[key]))
-
-
-def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
-    together = KINDS[finding.kind].together
-    if finding.path is None or (finding.copy is None and not together):
-        return None
-    folder = b"" if finding.copy is not None else finding.path.rpartition(b"/")[0]
-    shared = (finding.root, folder, finding.copy or "", finding.kind)
-    if is_over:
-        return SameText(*shared, finding.resolution or "", ())
-    text = finding.message.partition(f" {DATA_SHOWS}")[0]
-    steps = steps_together(finding, folder) if finding.copy is None else (_step_about_copy(finding),)
-    return SameText(*shared, text, steps)
-
-
-def _step_about_copy(finding: Finding) -> NextStep:
-    """Return what to do about several findings about a copy that say the same as this one."""
-    file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
-    command = finding.command or "integrity findings"
-    if command.startswith("integrity compare --blocks "):  # shows one file
-        return NextStep(KINDS[finding.kind].step_of_many, f"integrity findings --kind {finding.kind}")
-    command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
-    return NextStep(finding.step or "see all of them", command)
-
-
-def describe_group(group: AlertGroup) -> MailEntry:
-    """Return the entry of a group without what to do: count, folders, examples."""
-    same, findings = group
-    details = [printable(same.text), *([f"in {_list_folders(findings)}"] if same.copy else [])]
-    details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
-    where = f", in the copy {printable(same.copy)}" if same.copy else ""
-    head = f"{len(findings):,} findings: {title(findings[0])}{where}"
-    return MailEntry(head, show_path(absolute(same.root, same.folder or None)), tuple(details), count=len(findings))
-
-
-def _advise_group(group: AlertGroup) -> MailEntry:
-    """Return the entry of a group with what to do about all of them."""
-    entry = describe_group(group)
-    if not group.steps:
-        return entry
-    first, *others = group.steps
-    return replace(
-        entry,
-        details=(*entry.details, printable(first.words)),
-        command=printable(first.command or ""),
-        others=tuple(printable(f"{step.words}:  {step.command}") for step in others),
-    )
-
-
-def _list_folders(findings: Sequence[Finding]) -> str:
-    """Return the folders with the most of these findings: "2019/italy (40), 2020 (12) and 9 more folders"."""
-    counts = Counter((finding.path or b"").rpartition(b"/")[0] for finding in findings)
-    shown = [f"{show_path(folder) or '.'} ({count:,})" for folder, count in counts.most_common(_FOLDERS)]
-    more = len(counts) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more folder{'s' if more > 1 else ''}" if more else "")
-
+_ABSENCES = ("is not mounted", "is empty", "is not the recorded folder", "can't be opened", "does not answer")
+"""Why a root is not being checked, as its message says; the subject of a mail repeats it."""
 
 _PLAN_ONLY = "`integrity repair` only prints a plan; add --apply to carry it out."
 _CHECK_HARDWARE = (
@@ -262,10 +108,21 @@ class Composer:
         """
         by_id = {one.finding.id: one for one in news}
         findings = sort_by_gravity(one.finding for one in news)
-        section = list_findings("", findings, lambda finding: describe_pending(by_id[finding.id]))
+
+        def describe_news(finding: Finding) -> Card:
+            card, one = _describe(finding), by_id[finding.id]
+            lines = [*(["Reported before; it has changed since."] if one.is_change else []), *card.lines]
+            (step,) = card.steps
+            if one.coalesced:
+                lines += [printable(step.words)] if step.words else []
+                lines.append(f"{one.coalesced:,} files that could not be read are not listed one by one.")
+                step = step._replace(words="")
+            return card._replace(lines=tuple(lines), steps=(step,))
+
+        section = _list_findings("", findings, describe_news)
         opening = _open(findings, files, is_known=False, disks=disks)
         if self.is_drill:
-            section = Section("", tuple(MailEntry(title(one), details=(printable(one.message),)) for one in findings))
+            section = Section("", tuple(Card(title(one), lines=(printable(one.message),)) for one in findings))
             opening = [*_DRILL, f"Time: {utc_time(now)}"]
         subject = "1 damaged test file" if self.is_drill else sum_up(findings)
         return self._compose(AlertKind.INCIDENT, subject, [section], findings, now, opening)
@@ -275,7 +132,7 @@ class Composer:
     ) -> Message:
         """Return the reminder of open findings and the list of those resolved since the last one; see ``incident``."""
         findings = sort_by_gravity(still)
-        sections = [list_findings("Still open", findings, describe), _list_over(over)]
+        sections = [_list_findings("Still open", findings, _describe), _list_over(over)]
         parts = [f"still {sum_up(findings)}"] if findings else []
         parts += [f"{len(over):,} resolved"] if over else []
         kind = AlertKind.DIGEST if over else AlertKind.REMINDER
@@ -305,16 +162,16 @@ class Composer:
         """Return the periodic sign of life, so that a missing mail reveals a dead service."""
         verified = f"{life.files:,} file{'' if life.files == 1 else 's'} ({format_size(life.size_bytes)}) verified"
         facts = [
-            MailEntry(f"{verified} by reading them from the disk since {utc_time(life.since)}"),
-            MailEntry(f"open findings: {life.open_findings:,}", command=program.command("status")),
+            Card(f"{verified} by reading them from the disk since {utc_time(life.since)}"),
+            Card(f"open findings: {life.open_findings:,}", steps=(NextStep("", program.command("status")),)),
         ]
-        facts += [describe_channel(state) for state in life.channels if state.failing_since is not None]
+        facts += [_describe_channel(state) for state in life.channels if state.failing_since is not None]
         opening = ["The service is running. If this message stops coming, it is not."]
         return self._compose(AlertKind.ALIVE, f"alive: {verified}", [Section("", tuple(facts))], [], now, opening)
 
     def channel(self, state: ChannelState, now: int) -> Message:
         """Return the message that another channel fails."""
-        sections = [Section("", (describe_channel(state),))]
+        sections = [Section("", (_describe_channel(state),))]
         opening = ["Alerts through this channel do not arrive. They wait until it works again."]
         return self._compose(AlertKind.CHANNEL, f"alerts by {printable(state.name)} fail", sections, [], now, opening)
 
@@ -326,7 +183,7 @@ class Composer:
             "What to do: check that the catalog's disk is mounted, writable, and not full.",
             f"Time: {utc_time(now)}",
         ]
-        sections = [Section("", (MailEntry("see also", command=program.command("status")),))]
+        sections = [Section("", (Card("see also", steps=(NextStep("", program.command("status")),)),))]
         return self._compose(AlertKind.INCIDENT, "the catalog can't be written", sections, [], now, opening)
 
     def test(self, now: int) -> Message:
@@ -351,7 +208,7 @@ class Composer:
             subject=subject,
             opening=opening,
             sections=sections,
-            facts=[_finding_fields(finding) for finding in findings[:MOST_FACTS]],
+            facts=[_finding_facts(finding) for finding in findings[:MOST_FACTS]],
             incidents=[int(finding.id) for finding in findings],
             notice="this is a drill" if self.is_drill else "",
         )
@@ -363,7 +220,7 @@ def _open(
 ) -> list[str]:
     """Return the first lines of a message: what happened, how bad it is, what to do, when, and what to know first."""
     (first, *others) = gather(findings)
-    steps = [] if others else first.steps if isinstance(first, AlertGroup) else next_steps(first)
+    steps = () if others else make_card(first).steps
     lines = [
         say_what(findings, is_known=is_known),
         say_how_bad(findings, files),
@@ -385,26 +242,206 @@ def _list_hints(findings: Sequence[Finding], lines: Sequence[str], disks: Sequen
 
 
 def _list_over(over: Sequence[Finding]) -> Section:
-    return list_findings("Resolved", over, describe_end, are_over=True)
+    def describe_end(finding: Finding) -> Card:
+        return Card(f"{_head(finding)}: {printable(finding.resolution or '')}", place(finding))
+
+    return _list_findings("Resolved", over, describe_end, are_over=True)
 
 
-def _finding_fields(finding: Finding) -> dict[str, object]:
-    return {
-        "type": "finding",
-        "schema": 1,
-        "id": finding.id,
-        "kind": finding.kind.value,
-        "certainty": finding.certainty.value if finding.certainty else None,
-        **path_fields("path", absolute(finding.root, finding.path)),
-        **path_fields("root", finding.root),
-        "opened_at": iso_utc(finding.opened_at),
-        "state": finding.state.value,
+def _list_findings(
+    title: str, findings: Sequence[Finding], describe: Callable[[Finding], Card], *, are_over: bool = False
+) -> Section:
+    """Return a section of findings. ``describe``: makes the card of one that is in no group."""
+    groups = list(gather(findings, are_over=are_over))[:MOST_ENTRIES]
+    cards = [describe(group[0]) if len(group) == 1 else make_card(group, are_over=are_over) for group in groups]
+    return Section(title, tuple(cards), len(findings) - sum(card.findings for card in cards))
+
+
+def _describe(finding: Finding) -> Card:
+    """Return the card of an open finding as a mail has it: with the next step alone, and not how often it was read."""
+    card = make_card((finding._replace(confirmed_reads=0),))
+    return card._replace(title=_head(finding), steps=(NextStep(finding.step or "", next_command(finding)),))
+
+
+def _head(finding: Finding) -> str:
+    where = f"  in the copy {printable(finding.copy)}" if finding.copy else ""
+    return f"{title(finding)}  [finding {finding.id}]{where}"
+
+
+def _describe_channel(state: ChannelState) -> Card:
+    since = utc_time(state.failing_since) if state.failing_since is not None else "never"
+    lines = (
+        f"since {since}: {printable(state.last_error or '')}",
+        f"{state.waiting:,} message{'' if state.waiting == 1 else 's'} waiting",
+    )
+    title = f"alerts by {printable(state.name)} fail"
+    return Card(title, lines=lines, steps=(NextStep("", program.command("alert test")),))
+
+
+def _finding_facts(finding: Finding) -> dict[str, object]:
+    facts = {key: value for key, value in finding_object(finding).items() if key not in _NOT_IN_FACTS}
+    places = {
         "blocks": list(finding.blocks[:_MOST_PLACES]),
-        "block_size_bytes": finding.block_size_bytes,
-        "ranges": [list(each) for each in finding.ranges[:_MOST_PLACES]],
-        "confirmed_reads": finding.confirmed_reads,
-        "resolved_at": None if finding.resolved_at is None else iso_utc(finding.resolved_at),
-        "resolution": finding.resolution,
-        "message": finding.message,
-        "copy": finding.copy,
+        "ranges": [list(one) for one in finding.ranges[:_MOST_PLACES]],
     }
+    return {"type": "finding", "schema": 1, **facts, **places, "copy": finding.copy}
+
+
+def sum_up(findings: Sequence[Finding]) -> str:
+    """Return the findings in a line: "2 damaged photos, repairable from nightly; 1 file missing from the backup b"."""
+    own = [finding for finding in findings if finding.copy is None]
+    copies: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.copy is not None:
+            copies.setdefault(finding.copy, []).append(finding)
+    parts = [_sum_up_own(own)] if own else []
+    return "; ".join(parts + [_sum_up_copy(copy, ones) for copy, ones in copies.items()])
+
+
+def _sum_up_own(findings: Sequence[Finding]) -> str:
+    """Return in words what was found in the roots, with the copy that repairs it, or else with the folder."""
+    if len(findings) == 1 and findings[0].kind is FindingKind.ROOT_SUSPENDED:
+        why = next((f" {reason}" for reason in _ABSENCES if reason in findings[0].message), "")
+        return f"{place(findings[0])}{why}: not being checked" if why else f"{place(findings[0])} is not being checked"
+    text = _count_kinds(findings)
+    source = find_source(findings)
+    return f"{text} in {_roots(findings)}" if source is None else f"{text}, repairable from {printable(source)}"
+
+
+def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
+    """Return in words what was found in one copy."""
+    name = printable(copy)
+    if all(finding.kind is FindingKind.COPY_DIFFERS and finding.path is not None for finding in findings):
+        are = "1 file is" if len(findings) == 1 else f"{len(findings):,} files are"
+        how = "incomplete" if all(one.certainty is Certainty.CUT_OFF for one in findings) else "damaged"
+        is_unchanged = all(ORIGINAL_UNCHANGED in finding.message for finding in findings)
+        original = "original unchanged" if len(findings) == 1 else "originals unchanged"
+        return f"BACKUP of {are} {how}, {original}" if is_unchanged else f"BACKUP of {are} {how} ({name})"
+    named = f"backup {name}" if name.lower() != "backup" else "backup"
+    return _count_kinds(findings).replace("backup {copy}", named)
+
+
+def _count_kinds(findings: Sequence[Finding]) -> str:
+    """Return the number of each kind of finding, the gravest first: of the two gravest, and of all problems."""
+    kinds = Counter(phrase for phrase, _ in dict.fromkeys(map(_find_subject, sort_by_gravity(findings))))
+    problems = {_find_phrase(finding) for finding in findings if finding.kind in INTEGRITY_PROBLEMS}
+    noun = _find_noun(findings)
+    shown = [phrase for place, phrase in enumerate(kinds) if place < _PHRASES_SHOWN or phrase in problems]
+    parts = [
+        (phrase.one if phrase.one == phrase.many else phrase.of(kinds[phrase])).replace("file", noun)
+        + (describe_held_back(findings) if phrase is KINDS[FindingKind.MASS_CHANGE].phrase else "")
+        for phrase in shown
+    ]
+    more = kinds.total() - sum(kinds[phrase] for phrase in shown)
+    return ", ".join(parts) + (f", {more:,} more" if more else "")
+
+
+def _find_noun(findings: Sequence[Finding]) -> str:
+    """Return "photo" if all findings are about photos, and so on; "file" if they are mixed or of another type."""
+    suffixes = {(finding.path or b"").rpartition(b".")[2].lower() for finding in findings}
+    return next((noun for noun, known in _TYPES.items() if suffixes <= known), "file")
+
+
+def say_what(findings: Sequence[Finding], *, is_known: bool) -> str:
+    """Return the first sentence of a mail: what happened. ``is_known``: it was reported before."""
+    what = sum_up(findings).replace(": not being checked", ", so nothing there is being checked")
+    problems = "a problem" if len(findings) == 1 else "problems"
+    return f"These findings are still open: {what}." if is_known else f"integrity found {problems}: {what}."
+
+
+def say_how_bad(findings: Sequence[Finding], files: int) -> str:
+    """
+    Return the second sentence of a mail: how bad it is.
+
+    Args:
+        findings: at least one, the gravest first.
+        files: number of recorded files; 0 if it is not known.
+    """
+    damaged = [finding for finding in findings if finding.kind in REPAIRABLE and finding.path is not None]
+    if damaged:
+        healed = _count_subjects(finding for finding in damaged if find_own_source(finding) == PARITY)
+        good = _count_subjects(finding for finding in damaged if find_own_source(finding) is not None) - healed
+        if good + healed == _count_subjects(damaged) and healed:
+            copies = "parity can heal " + ("it" if healed == 1 else f"{healed:,}") + " without a backup"
+            copies += ", and good copies exist of the others" if good else ""
+        elif good == _count_subjects(damaged):
+            copies = "a good copy exists" if good == 1 else "good copies exist"
+        elif good:
+            copies = f"good copies exist of {good:,} of them"
+        else:
+            copies = "no good copy is known yet"
+        return f"{_count_affected(damaged, files)} affected; {copies}."
+    if KINDS[findings[0].kind].subject is Subject.COPY:
+        return _say_how_bad_in_copy([finding for finding in findings if finding.copy is not None], files)
+    return KINDS[findings[0].kind].how_bad
+
+
+def _say_how_bad_in_copy(findings: Sequence[Finding], files: int) -> str:
+    listed = [finding for finding in findings if finding.path is not None]
+    if not listed:
+        return "Until the backup can be compared, nothing is known about the files in it."
+    if listed[0].kind in (FindingKind.COPY_CONFLICT, FindingKind.COPY_NEWER):
+        return KINDS[listed[0].kind].how_bad
+    if all(ORIGINAL_UNCHANGED in finding.message for finding in listed):
+        return f"{_count_affected(listed, files)} affected, only in the backup: the original is as it was recorded."
+    if any(finding.kind is FindingKind.COPY_NOT_COMPARABLE for finding in listed):
+        return f"{_count_affected(listed, files)} affected; whether that backup has a good copy is not known."
+    return f"{_count_affected(listed, files)} without a good copy in that backup."
+
+
+def _count_subjects(findings: Iterable[Finding]) -> int:
+    return len({(finding.root, finding.path) for finding in findings})
+
+
+def _count_affected(findings: Sequence[Finding], files: int) -> str:
+    """Write "2 of 22,582 files are"."""
+    number = _count_subjects(findings)
+    whole = f" of {files:,}" if files >= number else ""
+    noun = "file" if max(files, number) == 1 else "files"
+    return f"{number:,}{whole} {noun} {'is' if number == 1 else 'are'}"
+
+
+def say_what_to_do(findings: Sequence[Finding], steps: Sequence[NextStep]) -> str:
+    """
+    Return the third sentence of a mail: what to do first.
+
+    Args:
+        findings: the gravest first.
+        steps: what to do about all of them; empty: there is no such thing, or nothing is known.
+    """
+    first = findings[0]
+    if steps:
+        step = steps[0]
+    elif len(findings) == 1:
+        step = NextStep("read the details", next_command(first))
+    elif (source := find_source(findings)) is not None and len({one.root for one in findings}) == 1:
+        folder = absolute(first.root, os.path.commonpath([os.path.dirname(one.path or b"") for one in findings]))
+        repair = program.command("repair", folder.rstrip(b"/") or b"/", "--from", shell_word(source))
+        step = NextStep("restore the recorded content from the backup", repair)
+    elif first.copy is not None and all(
+        (one.kind, one.copy, one.root) == (first.kind, first.copy, first.root) for one in findings
+    ):
+        comparing = program.command("compare", first.root, "--with", shell_word(first.copy))
+        step = NextStep(KINDS[first.kind].step_of_many, comparing)
+    else:
+        step = NextStep("see the next step of each below; all are listed by", program.command("findings"))
+    return f"What to do: {printable(step.words)}" + (f":  {printable(step.command)}" if step.command else ".")
+
+
+def _find_subject(finding: Finding) -> tuple[Phrase, tuple[object, ...]]:
+    """Return what is counted as one: a file is damaged once, whatever was found of it."""
+    return _find_phrase(finding), (finding.root, finding.path or finding.id, finding.copy)
+
+
+def _find_phrase(finding: Finding) -> Phrase:
+    entry = KINDS[finding.kind]
+    is_of_copy = finding.copy is not None and finding.path is None
+    return entry.phrase_of_copy if is_of_copy and entry.phrase_of_copy is not None else entry.phrase
+
+
+def _roots(findings: Sequence[Finding]) -> str:
+    names = list(dict.fromkeys(finding.root for finding in findings))
+    # The last folder's name; the root of all has none.
+    first = show_path(names[0].rstrip(b"/").rpartition(b"/")[2] or b"/")
+    more = len(names) - 1
+    return first if not more else f"{first} and {more:,} more folder{'s' if more > 1 else ''}"

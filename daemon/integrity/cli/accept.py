@@ -137,7 +137,7 @@ def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], co
     from integrity.jobs.admin.accept import AcceptedAs, AcceptedFile, find_file_targets
     from integrity.jobs.admin.reject_copy import reject_copy
     from integrity.jobs.compare.source import find_source
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     context = make_quiet_context(session, catalog)
     code, refusals = ExitCode.OK, list[str]()
@@ -167,7 +167,7 @@ def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], co
 def _tell_file(output: Output, done: AcceptedFile) -> None:
     from integrity.errors import printable
     from integrity.jobs.admin.accept import AcceptedAs
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     if done.outcome is AcceptedAs.FAILED:
         output.tell(f"{show_path(done.path)}: NOT accepted: {printable(done.message)}")
@@ -216,7 +216,7 @@ def _accept_folders(
 
 
 def _preview(output: Output, plan: FolderPlan) -> None:
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     root = plan.target.root.path
     output.say(f"{show_path(absolute(root, plan.target.prefix))}:")

@@ -147,7 +147,7 @@ def _show_difference(session: Session, file: bytes, copy: str, endpoint: str | N
     from integrity.cli.signals import stop_on_signals
     from integrity.errors import ReadInterrupted
     from integrity.jobs.compare.file_difference import find_file_difference
-    from integrity.views.difference import describe_file_difference, difference_object
+    from integrity.views.copies import describe_file_difference, difference_object
 
     with (
         stop_on_signals() as stop,
@@ -169,8 +169,8 @@ def _compare_versions(session: Session, paths: tuple[bytes, ...], copy: str, cho
     from integrity.cli.signals import stop_on_signals
     from integrity.errors import ReadInterrupted
     from integrity.jobs.versions.of_folder import ComparedVersion, compare_versions
-    from integrity.views import versions as views
-    from integrity.views.text import local_time
+    from integrity.views import copies as views
+    from integrity.words.text import local_time
 
     def tell(version: CopyVersion) -> None:
         session.output.note(f"the version of {local_time(version.taken_at)}")

@@ -11,15 +11,15 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.alerts.wording import sort_by_gravity
 from integrity.cli.exitcodes import ExitCode, code_for_summary
 from integrity.cli.output import Output
 from integrity.cli.progress import ProgressLine
 from integrity.errors import printable, show_path
 from integrity.model import Finding, FindingId, SkipReason
 from integrity.paths import absolute
-from integrity.views.objects import finding_object, note_object, summary_object
-from integrity.views.text import describe_finding, describe_findings, describe_summary
+from integrity.views.runs import describe_summary, note_object, summary_object
+from integrity.words.card import write_terminal
+from integrity.words.findings import finding_object, gather, make_card, sort_by_gravity
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Note, NoteKind, Progress, Summary
@@ -84,20 +84,14 @@ class ConsoleReport:
             self._print_findings()
 
     def _print_findings(self) -> None:
-        from integrity.alerts.compose import AlertGroup, gather
-
         output = self._output
-        entries = list(gather(sort_by_gravity(self._findings.values())))[:_ENTRIES_SHOWN]
-        shown = sum(len(one.findings) if isinstance(one, AlertGroup) else 1 for one in entries)
-        more = len(self._found) - shown
+        groups = list(gather(sort_by_gravity(self._findings.values())))[:_ENTRIES_SHOWN]
+        more = len(self._found) - sum(map(len, groups))
         if more:
             output.tell(f"{more:,} more, not shown here; list them all with: {program.command('findings')}")
             output.tell()
-        for entry in reversed(entries):
-            lines = (
-                describe_findings(entry, output) if isinstance(entry, AlertGroup) else describe_finding(entry, output)
-            )
-            for line in lines:
+        for group in reversed(groups):
+            for line in write_terminal(make_card(group), output):
                 output.tell(line)
             output.tell()
 

@@ -61,9 +61,9 @@ def _serve(session: Session) -> int:
     from integrity.service.daemon import Daemon
     from integrity.service.sd_notify import Notifier
     from integrity.service.startup import limit_memory_use
-    from integrity.views.objects import finding_object
     from integrity.views.repair import write_plan
-    from integrity.views.reports import HubWords
+    from integrity.views.sentence import HubWords
+    from integrity.words.findings import finding_object
 
     set_up_logging(session.output.verbosity)
     limit_memory_use()

@@ -17,7 +17,7 @@ from integrity.cli.shared_trees import lead_to_hub
 from integrity.kinds import GRAVITY
 from integrity.model import Finding, FindingKind, FindingState
 from integrity.paths import absolute
-from integrity.views.objects import finding_object
+from integrity.words.findings import finding_object
 
 _IDS = click.argument("ids", nargs=-1, required=True, type=FINDING_NUMBER, metavar="ID...")
 
@@ -54,8 +54,8 @@ def findings(
     several names is listed once. Acknowledged and muted findings are still open: only the reminders
     stop.
     """
-    from integrity.alerts.compose import gather
-    from integrity.views.text import count, lines_of_findings
+    from integrity.words.findings import gather, list_lines
+    from integrity.words.text import count
 
     wanted = None if place is None else own_path(place)
     lead_to_hub(session, [] if wanted is None else [wanted])
@@ -68,8 +68,8 @@ def findings(
     found.sort(key=_ORDERS[order])
     output = session.output
     is_chosen = bool(everything or kinds or place or since or output.verbosity)
-    shown = found if is_chosen else list(gather(found))
-    for line in lines_of_findings(shown):
+    shown = [(one,) for one in found] if is_chosen else list(gather(found))
+    for line in list_lines(shown):
         output.tell(line)
     for finding in found:
         output.give("finding", finding_object(finding))
@@ -136,16 +136,16 @@ def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
 
 
 def _read_on(found: list[Finding]) -> str:
-    from integrity.alerts.wording import read_on
+    from integrity.words.findings import read_on
 
     return read_on(finding.kind for finding in found)
 
 
 def _tell(session: Session, changed: list[Finding]) -> ExitCode:
     """Show findings as they are now."""
-    from integrity.views.text import lines_of_findings
+    from integrity.words.findings import list_lines
 
-    for line in lines_of_findings(changed):
+    for line in list_lines([(one,) for one in changed]):
         session.output.say(line)
     for finding in changed:
         session.output.give("finding", finding_object(finding))

@@ -43,7 +43,7 @@ def forget(session: Session, paths: tuple[bytes, ...], copy: str | None, yes: bo
 
 
 def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -> int:
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     output = session.output
     with session.open_catalog(writes=True) as catalog:
@@ -69,7 +69,7 @@ def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -
 
 
 def _forget_copy(session: Session, copy: str, paths: tuple[bytes, ...], *, is_yes: bool) -> int:
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     output = session.output
     with session.open_catalog(writes=True) as catalog:

@@ -21,7 +21,7 @@ from integrity.cli.session import Session
 from integrity.errors import CatalogMissing, printable, show_path
 from integrity.model import Finding, Outcome
 from integrity.paths import path_fields
-from integrity.views.objects import JsonObject
+from integrity.words.text import JsonObject
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -72,7 +72,7 @@ def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
     from integrity.cli.progress import open_progress
     from integrity.cli.signals import stop_on_signals
     from integrity.jobs.gate.gate import decide, judge
-    from integrity.views.objects import summary_object
+    from integrity.views.runs import summary_object
 
     with stop_on_signals() as stop:
         progress = open_progress(is_quiet=session.output.is_quiet)
@@ -129,8 +129,8 @@ def _has_gap(verdict: GateVerdict) -> bool:
 def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[GateVerdict]) -> None:
     """Print what speaks against a backup, each finding once: the gate's own last, for it says most."""
     from integrity.jobs.gate.gate import find_closing
-    from integrity.views.objects import finding_object
-    from integrity.views.text import describe_finding
+    from integrity.words.card import write_terminal
+    from integrity.words.findings import finding_object, make_card
 
     found: dict[int, Finding] = {one.id: one for verdict in verdicts for one in (*verdict.problems, *verdict.gaps)}
     own = (find_closing(catalog, verdict.target) for verdict in verdicts)
@@ -140,7 +140,7 @@ def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[GateVerd
     if output.is_json:
         return
     for finding in list(found.values())[-_FINDINGS_SHOWN:]:
-        for line in describe_finding(finding, output):
+        for line in write_terminal(make_card((finding,)), output):
             output.tell(line)
         output.tell()
     if len(found) > _FINDINGS_SHOWN:
@@ -170,7 +170,8 @@ def _tell(output: Output, verdict: GateVerdict, code: ExitCode, reasons: Sequenc
 
 def _say_reasons(verdict: GateVerdict, verdicts: Sequence[GateVerdict], *, is_covered: bool) -> Iterator[str]:
     """Name what speaks against a backup, in few words: the findings stand above."""
-    from integrity.views.text import count, describe_kinds
+    from integrity.words.findings import describe_kinds
+    from integrity.words.text import count
 
     kinds = Counter(one.kind for one in (*verdict.problems, *verdict.gaps))
     if kinds:
@@ -189,7 +190,7 @@ def _say_reasons(verdict: GateVerdict, verdicts: Sequence[GateVerdict], *, is_co
 
 
 def _say_changes(verdict: GateVerdict) -> str:
-    from integrity.views.text import count, local_time
+    from integrity.words.text import count, local_time
 
     if verdict.since is None:
         is_new = "first check: the present content is the starting point"
@@ -205,7 +206,7 @@ def _say_signs(verdict: GateVerdict) -> Iterator[str]:
 
 
 def _to_object(verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> JsonObject:
-    from integrity.views.objects import iso_time
+    from integrity.words.text import iso_time
 
     words = {ExitCode.OK: "open", ExitCode.PROBLEM: "closed"}
     return {
@@ -231,7 +232,7 @@ def _to_object(verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> 
 def _release(session: Session, paths: Sequence[bytes], reason: str) -> ExitCode:
     from integrity.cli.exitcodes import code_for_kinds
     from integrity.jobs.gate.gate import judge, release
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     codes = []
     with session.open_catalog(writes=True) as catalog:

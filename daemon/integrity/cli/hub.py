@@ -185,7 +185,7 @@ def list_(session: Session) -> int:
     """List the boxes, the worst first: how each is, and how long ago it reported."""
     require_hub()
     from integrity.hub.fleet import HEALTH_ORDER, load_fleet
-    from integrity.views.objects import iso_time
+    from integrity.words.text import iso_time
 
     with open_database(session) as database, database.read() as c:
         found = load_fleet(c, int(time.time()), session.config.hub_server.silent_after_s)

@@ -40,7 +40,8 @@ def work(session: Session, keep_on: bool, rate: int | None, jobs: int | None) ->
     from integrity.files.span import UNLIMITED
     from integrity.jobs.pace.throttle import Throttle
     from integrity.jobs.shards.worker import WorkerSettings, find_work_folder, make_worker
-    from integrity.views.objects import finding_object, iso_time
+    from integrity.words.findings import finding_object
+    from integrity.words.text import iso_time
 
     roots = session.config.shared_roots
     if not roots:
@@ -71,7 +72,7 @@ def work(session: Session, keep_on: bool, rate: int | None, jobs: int | None) ->
 
 def _describe(tree: str, pause: WorkerPause, *, keep_on: bool) -> str:
     """Return what was done on a tree, why there is nothing to do now, and what happens next."""
-    from integrity.views.text import count, local_time
+    from integrity.words.text import count, local_time
 
     begin, rest = f"{printable(tree)}: worked on {count(pause.done, 'part')}.", pause.rest
     if rest is None:

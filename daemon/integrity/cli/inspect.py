@@ -109,7 +109,7 @@ class _InspectRun:
         """Sum up, and return the exit code."""
         from integrity.extras import how_to_install
         from integrity.inspect.outcome import CheckResult
-        from integrity.views.text import count
+        from integrity.words.text import count
 
         self._inspector.close()
         counts, tell = self._counts, self._output.tell

@@ -14,8 +14,7 @@ from integrity.cli.session import Session
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
-from integrity.views.objects import iso_time
-from integrity.views.text import count
+from integrity.words.text import count, iso_time
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog

@@ -157,7 +157,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
     from integrity import __version__
-    from integrity.views.text import describe_core
+    from integrity.words.text import describe_core
 
     print_line(f"integrity {__version__}\nhash core: {describe_core()}")
     ctx.exit()

@@ -26,7 +26,7 @@ from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import printable, show_path
 from integrity.paths import path_fields
-from integrity.views.objects import JsonObject, iso_time
+from integrity.words.text import JsonObject, iso_time
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -110,7 +110,7 @@ def _write(catalog: Catalog, plan: ExportPlan, places: list[bytes]) -> ExportCou
 
 def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCode:
     """Say what was written and what was not: on stderr, for stdout may be the manifest."""
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     if places:
         output.say(f"{count(counts.files, 'file')} written to {', '.join(show_path(place) for place in places)}")
@@ -255,7 +255,8 @@ def _word(kind: str) -> str:
 
 def _describe_summary(summary: ImportSummary, output: Output) -> Iterator[str]:
     from integrity.config import format_duration, format_size
-    from integrity.views.text import count, describe_outcome
+    from integrity.views.runs import describe_outcome
+    from integrity.words.text import count
 
     run, counts = summary.run, summary.counts
     yield f"import: {describe_outcome(run.outcome, output)}, after {format_duration(run.duration_s)}"

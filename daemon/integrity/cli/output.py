@@ -19,7 +19,7 @@ from integrity.cli import terminal
 from integrity.errors import ConfigError, printable
 
 if TYPE_CHECKING:
-    from integrity.views.objects import JsonObject
+    from integrity.words.text import JsonObject
 
 _CHUNK_BYTES = 1 << 16
 _LONGEST_WAIT_S = 0.1

@@ -52,7 +52,7 @@ def protect(
 
 def _plan(session: Session, paths: tuple[bytes, ...], options: ProtectOptions) -> int:
     from integrity.jobs.parity.estimate import estimate
-    from integrity.views.parity import describe_estimate, estimate_object
+    from integrity.views.repair import describe_estimate, estimate_object
 
     with session.open_catalog(writes=False) as catalog:
         for one in estimate(catalog, session.config, paths, options):
@@ -70,7 +70,7 @@ def _protect(session: Session, paths: tuple[bytes, ...], options: ProtectOptions
     from integrity.jobs.parity.protect import ProtectReport
     from integrity.jobs.runner import make_context, protect
     from integrity.model import Outcome
-    from integrity.views.parity import describe_report, report_object
+    from integrity.views.repair import describe_report, report_object
 
     made = ProtectReport()
     with stop_on_signals() as stop, session.open_catalog(writes=True) as catalog:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from integrity.cli.output import Output
 from integrity.errors import printable, show_path
 from integrity.paths import path_fields
-from integrity.views.objects import JsonObject, iso_time
+from integrity.words.text import JsonObject, iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class WaitingNotice:
 
 def describe_ahead(ahead: Sequence[JobAhead]) -> str:
     """Say in words what goes before a job."""
-    from integrity.views.text import local_time
+    from integrity.words.text import local_time
 
     running = [
         f"{_DOING.get(one.job, one.job)} {_place(one)} (since {local_time(one.began_at)})"

@@ -179,7 +179,7 @@ def _print_end(
     applies: bool,
     copy_is_right: bool,
 ) -> None:
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     if not summary.plans and not summary.is_suspended and not summary.is_interrupted:
         output.say("nothing to repair: no file there has an open finding about its content")

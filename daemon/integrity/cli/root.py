@@ -16,7 +16,7 @@ from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
-from integrity.views.objects import iso_time
+from integrity.words.text import iso_time
 
 _FILES_SHOWN = 10
 _FOLDERS_SHOWN = 20
@@ -42,7 +42,7 @@ def root() -> None:
 @click.pass_obj
 def list_roots(session: Session) -> int:
     """List the watched folders."""
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     with session.open_catalog(writes=False) as catalog:
         from integrity.catalog.roots import find_roots
@@ -165,7 +165,7 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
 
 def _describe_missing(root: bytes, missing: Sequence[bytes], recorded: int) -> Iterator[str]:
     """Say what was not copied: the first files by name, then how many of each folder, and what to do."""
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     verb = "is" if len(missing) == 1 else "are"
     yield f"{len(missing):,} of {count(recorded, 'recorded file')} {verb} not there:"

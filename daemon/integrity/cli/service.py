@@ -324,7 +324,7 @@ def _tell_recipients(session: Session) -> None:
     """Say who will be told of damage, or that nobody will be, by the configuration that the service reads."""
     from integrity.alerts.status import find_recipients
     from integrity.config import default_config_path, load_config
-    from integrity.views.alerts import describe_nobody, describe_recipients
+    from integrity.views.service import describe_nobody, describe_recipients
 
     output = session.output
     try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from integrity.cli.output import Output
     from integrity.config import Mail
     from integrity.service.selftest import SelfTestStep
-    from integrity.views.objects import JsonObject
+    from integrity.words.text import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

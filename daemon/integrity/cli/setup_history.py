@@ -13,8 +13,8 @@ from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted, show
 from integrity.jobs.compare.source import make_source
 from integrity.jobs.versions.history import Here, SilentChange, digest_file, find_silent_changes
 from integrity.paths import shell_path, shell_word
-from integrity.views.text import count, local_time
-from integrity.views.versions import describe_silent_change, silent_change_object
+from integrity.views.copies import describe_silent_change, silent_change_object
+from integrity.words.text import count, local_time
 
 if TYPE_CHECKING:
     from integrity.cli.output import Output

@@ -26,7 +26,7 @@ from integrity.jobs.setup.page_settings import (
     make_page_settings,
     require_free_port,
 )
-from integrity.views import setup_page as views
+from integrity.views import setup as views
 
 if TYPE_CHECKING:
     from integrity.cli.output import Output

@@ -38,7 +38,7 @@ def at_files(session: Session, files: Sequence[bytes], *, writes: bool) -> Itera
         yield session
         return
     from integrity.jobs.shards.checkout import check_out
-    from integrity.views.objects import finding_object
+    from integrity.words.findings import finding_object
 
     checked_out = check_out(session.config, root, paths, finding_object, session.output.say, writes=writes)
     with checked_out as shard:

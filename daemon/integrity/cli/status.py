@@ -19,13 +19,19 @@ from integrity.cli.shared_trees import lead_to_hub
 from integrity.errors import AppError, ConfigError, printable, show_path
 from integrity.model import RootState
 from integrity.paths import path_fields
-from integrity.views.alerts import alerts_object, channel_object, describe_alerts, describe_channel
 from integrity.views.copies import copy_object, describe_copy
-from integrity.views.objects import JsonObject
-from integrity.views.reports import describe_hub, hub_object
 from integrity.views.roots import AHEAD, describe_root, root_object
-from integrity.views.sentence import describe_sentence, find_trouble, sum_up_status
-from integrity.views.service import ServiceView, describe_service, service_object
+from integrity.views.sentence import describe_hub, describe_sentence, find_trouble, hub_object, sum_up_status
+from integrity.views.service import (
+    ServiceView,
+    alerts_object,
+    channel_object,
+    describe_alerts,
+    describe_channel,
+    describe_service,
+    service_object,
+)
+from integrity.words.text import JsonObject
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -142,7 +148,7 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
 
 def _describe_rest(found: Status, live: ServiceView, *, is_verbose: bool) -> Iterator[str]:
     """Write what concerns all roots, and hints."""
-    from integrity.views.text import describe_core
+    from integrity.words.text import describe_core
 
     if is_verbose and any(one.settings.builtin_excludes for one in found.roots):
         yield f"Built-in list of excluded names: {' '.join(found.builtin_excludes)}"
@@ -160,7 +166,7 @@ def _describe_rest(found: Status, live: ServiceView, *, is_verbose: bool) -> Ite
 
 
 def _status_object(found: Status, code: ExitCode) -> JsonObject:
-    from integrity.views.text import describe_core
+    from integrity.words.text import describe_core
 
     return {
         "roots": len(found.roots),
@@ -187,7 +193,7 @@ def _find_code(found: Status, live: ServiceView) -> ExitCode:
 def _print_nagios(found: Status, live: ServiceView) -> int:
     """Print the line that monitoring plug-ins print: state, text, and figures behind a bar."""
     from integrity.config import format_duration
-    from integrity.views.text import count
+    from integrity.words.text import count
 
     code = _find_code(found, live)
     number, word = _NAGIOS[code]

@@ -38,7 +38,7 @@ def versions(session: Session, file: bytes, copy: bytes | None) -> int:
     """
     from integrity.cli.signals import stop_on_signals
     from integrity.jobs.versions.of_file import find_histories
-    from integrity.views.versions import describe_history, version_objects
+    from integrity.views.copies import describe_history, version_objects
 
     path, named = own_path(file), None if copy is None else os.fsdecode(copy)
     has_good = is_incomplete = is_contradicted = False
@@ -83,8 +83,8 @@ def history(session: Session, copy: bytes, path: bytes | None) -> int:
     from integrity.cli.signals import stop_on_signals
     from integrity.jobs.compare.source import find_series
     from integrity.jobs.versions.history import SilentChange, find_silent_changes, look_up_digests
-    from integrity.views.text import count, local_time
-    from integrity.views.versions import describe_silent_change, silent_change_object
+    from integrity.views.copies import describe_silent_change, silent_change_object
+    from integrity.words.text import count, local_time
 
     name, found, unread, seen = os.fsdecode(copy), 0, 0, 1
 

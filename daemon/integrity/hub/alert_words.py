@@ -7,13 +7,15 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, Layout, MailDraft, MailEntry, Section, iso_utc
-from integrity.alerts.wording import count, utc_time
+from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, Layout, MailDraft, Section
 from integrity.catalog.outbox import AlertKind, Message
 from integrity.errors import printable
 from integrity.hub.findings import HubFinding
 from integrity.hub.kinds import FOUND_BY_BOX, HUB_GRAVITY, HUB_KINDS, HubFindingKind
+from integrity.kinds import NextStep
 from integrity.paths import path_fields
+from integrity.words.card import Card
+from integrity.words.text import iso_time, utc_time
 
 _PHRASES_SHOWN = 2
 _PLAN_ONLY = "`integrity repair` only prints a plan; add --apply to carry it out."
@@ -98,7 +100,7 @@ def _sum_up_kind(kind: HubFindingKind, some: Sequence[HubFinding]) -> str:
         return some[0].headline
     names = list(dict.fromkeys(printable(one.box_name) for one in some if one.box_name))
     where = f" ({names[0]})" if len(names) == 1 else ""
-    return count(_count_subjects(some), HUB_KINDS[kind].phrase) + where
+    return HUB_KINDS[kind].phrase.of(_count_subjects(some)) + where
 
 
 def _count_subjects(some: Iterable[HubFinding]) -> int:
@@ -129,24 +131,25 @@ def _say_what_to_do(finding: HubFinding) -> str:
     return f"What to do: on {printable(finding.command_box_name or '')}, run:  {printable(finding.command)}"
 
 
-def _describe(finding: HubFinding, *, is_changed: bool = False) -> MailEntry:
+def _describe(finding: HubFinding, *, is_changed: bool = False) -> Card:
     where = f", set {printable(finding.set_name)}" if finding.set_name else ""
     details = ["Reported before; it has changed since."] if is_changed else []
     details.append(printable(finding.explanation))
     details += [f"on {printable(finding.command_box_name)}:"] if finding.command_box_name else []
     head = f"{printable(finding.headline)}  [finding {finding.id}{where}]"
-    return MailEntry(head, "", tuple(details), printable(finding.command or ""), number=finding.id)
+    steps = (NextStep("", finding.command),)
+    return Card(head, lines=tuple(details), steps=steps, number=finding.id)
 
 
 def _list_over(over: Sequence[HubFinding]) -> Section:
     entries = tuple(
-        MailEntry(f"{printable(one.headline)}  [finding {one.id}]: {printable(one.resolution or '')}")
+        Card(f"{printable(one.headline)}  [finding {one.id}]: {printable(one.resolution or '')}")
         for one in over[:MOST_ENTRIES]
     )
     return _section("Resolved", entries, len(over))
 
 
-def _section(title: str, entries: tuple[MailEntry, ...], number: int) -> Section:
+def _section(title: str, entries: tuple[Card, ...], number: int) -> Section:
     return Section(title, entries, number - len(entries))
 
 
@@ -160,13 +163,13 @@ def _facts(one: HubFinding) -> dict[str, object]:
         "set": one.set_name,
         "box": one.box_name,
         **path_fields("path", one.path),
-        "opened_at": iso_utc(one.opened_at),
+        "opened_at": iso_time(one.opened_at),
         "state": one.state.value,
         "headline": one.headline,
         "explanation": one.explanation,
         "command": one.command,
         "command_box": one.command_box_name,
-        "resolved_at": None if one.resolved_at is None else iso_utc(one.resolved_at),
+        "resolved_at": iso_time(one.resolved_at),
         "resolution": one.resolution,
         "evidence": json.loads(one.evidence),
     }

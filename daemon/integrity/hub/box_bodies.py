@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from integrity.alerts.wording import damaged_places
 from integrity.errors import ProtocolError, printable
 from integrity.model import ByteRange, Certainty
 from integrity.reporting import protocol
+from integrity.words.findings import damaged_places
 
 JsonObject = Mapping[str, object]
 

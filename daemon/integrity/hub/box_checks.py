@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity import program
-from integrity.alerts.wording import utc_time
 from integrity.config import format_size
 from integrity.errors import printable
 from integrity.hub import findings
@@ -22,6 +21,7 @@ from integrity.hub.replica_words import Draft
 from integrity.hub.schema import box, box_usage, finding, member
 from integrity.hub.token_use import describe_remedy
 from integrity.paths import shell_word
+from integrity.words.text import utc_time
 
 CLOCK_LIMIT_S = 300
 """Clocks that are wrong by more are reported; NTP keeps them within a second, a battery within a few minutes a year."""

@@ -20,7 +20,8 @@ from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
 from integrity.model import FindingKind, Outcome
 from integrity.paths import absolute
 from integrity.reporting.protocol import MessageKind, is_number
-from integrity.views.text import PLAIN, count, describe_outcome
+from integrity.views.runs import describe_outcome
+from integrity.words.text import PLAIN, count
 
 _LONGEST_TEXT = 1000
 _COUNTS = (

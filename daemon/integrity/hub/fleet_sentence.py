@@ -16,7 +16,7 @@ from integrity.hub.replica_sets import SetStatus, count_boxes
 from integrity.hub.replica_words import join_some
 from integrity.kinds import Weight
 from integrity.views.sentence import Gravity, Sentence
-from integrity.views.text import count
+from integrity.words.text import count
 
 _SHOWN = 5
 _LONGEST_SENTENCE = 300

@@ -14,8 +14,8 @@ from integrity.hub.replica_sets import SetStatus, describe_agreement
 from integrity.hub.shards.promise import TreePromise
 from integrity.hub.shared_trees import ShardView
 from integrity.paths import absolute, path_fields
-from integrity.views.objects import JsonObject, iso_time
 from integrity.views.sentence import Sentence
+from integrity.words.text import JsonObject, iso_time
 
 
 def sentence_object(sentence: Sentence) -> JsonObject:

@@ -8,7 +8,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.alerts.wording import count
 from integrity.hub.findings import UNRESOLVED
 from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
 from integrity.hub.schema import finding
@@ -57,7 +56,7 @@ class OpenFindings:
         numbers = self.subjects - (without or Counter())
         wanted = [kind for kind in numbers if weight is None or HUB_KINDS[kind].weight is weight]
         wanted.sort(key=HUB_GRAVITY.__getitem__)
-        return ", ".join(count(numbers[kind], HUB_KINDS[kind].phrase) for kind in wanted)
+        return ", ".join(HUB_KINDS[kind].phrase.of(numbers[kind]) for kind in wanted)
 
 
 NOTHING_OPEN = OpenFindings()

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from integrity.alerts.wording import utc_time
 from integrity.errors import printable, show_path
 from integrity.hub.box_bodies import JsonObject, find_places, read_certainty, write_box_finding
 from integrity.hub.kinds import FOUND_BY_BOX, HUB_KINDS, HubCertainty, HubFindingKind
@@ -22,7 +21,7 @@ from integrity.hub.replica_verdict import Holding, MemberVote, ReplicaAdvice, Re
 from integrity.kinds import GRAVITY, REPAIRABLE, headline
 from integrity.paths import absolute, path_fields
 from integrity.reporting.digest_tree import READ_HOWS
-from integrity.views.objects import iso_time
+from integrity.words.text import iso_time, utc_time
 
 _NAMES_SHOWN = 5
 _MANY = (

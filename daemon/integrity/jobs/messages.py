@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_UNCHANGED, utc_time
 from integrity.config.units import format_size
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
@@ -32,6 +31,8 @@ from integrity.verdict import (
     Level,
     Verdict,
 )
+from integrity.words.findings import DATA_SHOWS, ORIGINAL_UNCHANGED
+from integrity.words.text import utc_time
 
 if TYPE_CHECKING:
     from integrity.catalog.runs import Interruption

@@ -13,10 +13,10 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from integrity.alerts.wording import IN_ITS_PLACE
 from integrity.files.mounts import find_mounts_beneath
 from integrity.files.open_beneath import GONE, stat_beneath
 from integrity.files.stamps import witness_of
+from integrity.words.findings import IN_ITS_PLACE
 
 if TYPE_CHECKING:
     from integrity.files.spelling import Spelling

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.alerts.wording import utc_time
 from integrity.catalog import findings
 from integrity.catalog.copies import find_copies, find_good_copy
 from integrity.catalog.parity import find_covers
@@ -15,6 +14,7 @@ from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
 from integrity.model import Certainty, CopyId, FileId, FindingKind, RootId
 from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import VERDICTS, ArbitrationOutcome, CopyVote, FileState, Judgement, find_stand, find_step
+from integrity.words.text import utc_time
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.alerts.status import AlertStatus, find_alert_status
-from integrity.alerts.wording import sort_by_gravity
 from integrity.catalog import findings
 from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
@@ -24,6 +23,7 @@ from integrity.jobs.lock import LockHolder, find_holder
 from integrity.jobs.targets import find_target, is_inside
 from integrity.kinds import DAMAGE
 from integrity.model import Finding, FindingKind, Job, RootId, RootState
+from integrity.words.findings import sort_by_gravity
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection

@@ -11,8 +11,7 @@ from integrity.catalog.own_files import backup_name
 from integrity.config import format_duration, format_size
 from integrity.errors import show_path
 from integrity.paths import path_fields
-from integrity.views.objects import JsonObject, iso_time
-from integrity.views.text import count, local_time
+from integrity.words.text import JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
     from integrity.catalog.backup import BackupFile

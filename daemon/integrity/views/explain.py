@@ -12,16 +12,29 @@ from integrity.kinds import REPAIRABLE
 from integrity.model import BaselineReason
 from integrity.paths import absolute, path_fields, shell_word
 from integrity.verdict import CopyVote
-from integrity.views.objects import JsonObject, digest_fields, finding_object, iso_time
-from integrity.views.text import describe_finding, exact_time, lines_of_findings, local_time
-from integrity.views.versions import join_seen
+from integrity.views.copies import join_seen
+from integrity.words.card import write_terminal
+from integrity.words.findings import finding_object, list_lines, make_card
+from integrity.words.text import JsonObject, exact_time, iso_time, local_time
 
 if TYPE_CHECKING:
     from integrity.catalog.copies import CopyState
     from integrity.catalog.rows import FileRecord
     from integrity.catalog.versions import FileVersion
     from integrity.jobs.explain import FileCopy, FileStory
-    from integrity.views.text import Styler
+    from integrity.model import Digests
+    from integrity.words.text import Styler
+
+
+def digest_fields(digests: Digests) -> JsonObject:
+    """Write digests in lower-case hex; None where one was not computed."""
+    values = {
+        "md5": digests.md5,
+        "xxh3_128": digests.xxh3_128,
+        "blake3": digests.blake3,
+        "crc64nvme": digests.crc64nvme,
+    }
+    return {name: None if value is None else value.hex() for name, value in values.items()}
 
 
 READ_HOW = {
@@ -84,13 +97,13 @@ def _describe_state(story: FileStory) -> str:
 
 
 def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
-    for line in lines_of_findings([one for one in story.findings if one not in story.open_findings]):
+    for line in list_lines([(one,) for one in story.findings if one not in story.open_findings]):
         yield f"  resolved    {line.strip()}"
     if not story.open_findings:
         yield "  no open findings"
     for finding in story.open_findings:
         yield ""
-        yield from describe_finding(finding, styler)
+        yield from write_terminal(make_card((finding,)), styler)
         for copy, spans in join_seen(finding.versions or ()).items():
             yield f"  versions of {printable(copy)}"
             yield from (f"    {span}" for span in spans)

@@ -1,4 +1,4 @@
-"""A repair as commands and pages show it: which blocks are damaged, where they are intact, and the proof."""
+"""Repairs and parity as commands and pages show them: what is damaged, where it is intact, and the proof."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.config import format_size
+from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
-from integrity.views.objects import JsonObject, iso_time
-from integrity.views.text import PLAIN, local_time
+from integrity.words.text import PLAIN, JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
+    from integrity.jobs.parity.estimate import Estimate
+    from integrity.jobs.parity.protect import ProtectReport
     from integrity.jobs.repair.apply import RepairedFile
     from integrity.jobs.repair.inspect import Expected
     from integrity.jobs.repair.plan import FilePlan
     from integrity.service.control.requests import RepairPlanned
-    from integrity.views.text import Styler
+    from integrity.words.text import Styler
 
 
 _RUNS_SHOWN = 20
@@ -183,4 +184,74 @@ def repaired_object(done: RepairedFile) -> JsonObject:
         **kept,
         "mends": [{"copy": supply.copy, "blocks": list(supply.blocks)} for supply in done.plan.supplies],
         "message": done.message,
+    }
+
+
+_LEFT_SHOWN = 20
+
+
+def describe_estimate(one: Estimate) -> Iterator[str]:
+    """Write what protecting a path takes."""
+    plan = one.plan
+    if not plan.files:
+        yield f"{show_path(one.path)}: everything that is recorded is protected"
+        return
+    size = f"{count(plan.files, 'file')} ({format_size(plan.size_bytes)})"
+    yield f"{show_path(one.path)}: {size} to protect, by {one.options.percent:g} % of parity"
+    free = f"{format_size(one.free_bytes)} free"
+    yield f"  space      {format_size(plan.parity_bytes)} in {show_path(one.options.folder)}, {free}"
+    yield f"  time       about {format_duration(one.duration_s)} on this machine, or what reading takes if that is more"
+    yield f"  sets       {plan.sets:,}; while one is made, its space is needed twice"
+    if plan.room_bytes > one.free_bytes:
+        yield (
+            f"  problem    there is not enough space: {format_size(plan.room_bytes)} must be free, as a disk is not"
+            " filled up; what fits would be protected, and the rest not"
+        )
+    if one.is_same_disk:
+        yield "  note       the parity is on the same disk: it helps against damaged sectors only, not a dead disk"
+    yield f"This is only a plan; nothing was written. To protect them:  {one.options.spell_command(one.path)}"
+
+
+def estimate_object(one: Estimate) -> JsonObject:
+    """Make the object of what protecting a path takes."""
+    return {
+        **path_fields("path", one.path),
+        **path_fields("folder", one.options.folder),
+        "parity_percent": one.options.percent,
+        "sets": one.plan.sets,
+        "files": one.plan.files,
+        "size_bytes": one.plan.size_bytes,
+        "parity_bytes": one.plan.parity_bytes,
+        "free_bytes": one.free_bytes,
+        "duration_s": round(one.duration_s, 1),
+        "is_same_disk": one.is_same_disk,
+    }
+
+
+def describe_report(made: ProtectReport) -> Iterator[str]:
+    """Write what protecting did."""
+    if made.files:
+        what = f"{count(made.files, 'file')} ({format_size(made.size_bytes)})"
+        yield f"protect: {what} by {format_size(made.parity_bytes)} of parity, in {count(made.sets, 'set')}"
+    else:
+        yield "protect: nothing new to protect" if not made.is_full else "protect: nothing was protected"
+    for path in made.left[:_LEFT_SHOWN]:
+        command = program.command("scrub", path)
+        yield f"  not protected: {show_path(path)}: it is not what was recorded; check it with: {command}"
+    if len(made.left) > _LEFT_SHOWN:
+        yield f"  and {len(made.left) - _LEFT_SHOWN:,} more"
+
+
+def report_object(made: ProtectReport) -> JsonObject:
+    """Make the object of what protecting did."""
+    return {
+        "sets": made.sets,
+        "files": made.files,
+        "size_bytes": made.size_bytes,
+        "parity_bytes": made.parity_bytes,
+        "sets_checked": made.checked,
+        "sets_damaged": made.damaged,
+        "sets_removed": made.removed,
+        "files_left": len(made.left),
+        "is_full": made.is_full,
     }

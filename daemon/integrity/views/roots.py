@@ -1,4 +1,4 @@
-"""A root as commands and pages show it: how long ago its bytes were verified, and whether the windows are enough."""
+"""A root as commands and pages show it: how long ago its bytes were verified, its parity, its disks."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.config import format_duration, format_size
+from integrity.disks.signs import describe_trouble, describe_values, find_signs, name_device
 from integrity.errors import printable, show_path
 from integrity.extras import how_to_install
 from integrity.inspect.outcome import CheckResult
 from integrity.kinds import INTEGRITY_PROBLEMS
-from integrity.model import Job, RootState
+from integrity.model import Outcome, RootState
 from integrity.paths import path_fields
-from integrity.views.objects import JsonObject, iso_time
-from integrity.views.parity import describe_protection, protection_object
+from integrity.views.runs import describe_root_run, run_object
 from integrity.views.service import ServiceView, describe_watch
-from integrity.views.text import count, describe_kinds, local_time
+from integrity.words.findings import describe_kinds
+from integrity.words.text import JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
     from integrity.catalog.own_checks import OwnCheckCounts
-    from integrity.catalog.runs import RunRecord
+    from integrity.disks.report import DeviceReport
     from integrity.jobs.scrub.plan import Plan
     from integrity.jobs.status import RootStatus
-    from integrity.views.text import Styler
+    from integrity.words.text import Styler
 
 
 def describe_promise(one: RootStatus, styler: Styler) -> Iterator[str]:
@@ -130,14 +131,14 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
 
 
 def _describe_devices(one: RootStatus, styler: Styler) -> Iterator[str]:
-    from integrity.views.disks import describe_devices  # here, for only the service asks disks
+    from integrity.views.roots import describe_devices  # here, for only the service asks disks
 
     for number, line in enumerate(describe_devices(one.devices, round(time.time()), styler)):
         yield f"  {'' if number else 'disks':<10} {line}"
 
 
 def _device_objects(one: RootStatus) -> list[JsonObject]:
-    from integrity.views.disks import device_object
+    from integrity.views.roots import device_object
 
     return [device_object(report, round(time.time())) for report in one.devices]
 
@@ -233,21 +234,6 @@ def _list_notes(one: RootStatus) -> Iterator[str]:
         yield f"{count(scan.counts.unstable, 'file')} changed during the last scan"
 
 
-def describe_root_run(run: RunRecord | None) -> str:
-    """Write a run on one line."""
-    if run is None:
-        return "never"
-    if run.outcome is None:
-        return f"{local_time(run.started_at)}, not finished"
-    took = "" if run.duration_s is None else f" in {format_duration(run.duration_s)}"
-    files = run.counts.known - run.counts.skipped
-    later = run.counts.not_due if run.job is Job.SCRUB else 0
-    which = f"{files - later:,} of {count(files, 'file')}" if later else count(files, "file")
-    read = f"{which}, {format_size(run.counts.bytes_read)} read"
-    error = f": {printable(run.error)}" if run.error else ""
-    return f"{local_time(run.started_at)}, {run.outcome.value}{took}, {read}{error}"
-
-
 def root_object(one: RootStatus) -> JsonObject:
     """Write the object of a root."""
     covered = one.coverage
@@ -289,18 +275,73 @@ def _own_checks_object(counts: OwnCheckCounts) -> JsonObject:
     return {**results, "open": counts.failing, "since_recorded": counts.since_recorded}
 
 
-def run_object(run: RunRecord | None) -> JsonObject | None:
-    """Write the object of a run."""
-    if run is None:
+def describe_protection(one: RootStatus) -> str:
+    """Say how much of a root its parity protects; empty if it has none and shall have none."""
+    found, run = one.protection, one.last_protect
+    trouble = ""
+    if run is not None and run.error:
+        trouble = f"; the last attempt failed: {printable(run.error)}"
+    elif run is not None and run.outcome is Outcome.INCOMPLETE:
+        trouble = f"; the last attempt could not make all of it: {program.command('protect', one.root.path)}"
+    if found is None:
+        is_wanted = one.settings.parity_percent or run is not None
+        return f"none yet: files that have rested for a week get it in the next window{trouble}" if is_wanted else ""
+    left = one.coverage.files - found.files
+    text = f"protects {format_size(found.bytes)} of {format_size(one.coverage.bytes)}"
+    text += f" ({count(left, 'file')} not)" if left > 0 else ", all files"
+    text += f"; can heal damage of {found.least_percent:.1f} %, oldest of {local_time(found.oldest_at)}"
+    if found.damaged_sets:
+        text += f"; {count(found.damaged_sets, 'set')} damaged, to be made anew"
+    return text + trouble
+
+
+def protection_object(one: RootStatus) -> JsonObject | None:
+    """Make the object of how much of a root its parity protects."""
+    found = one.protection
+    if found is None:
         return None
     return {
-        "started_at": iso_time(run.started_at),
-        "finished_at": iso_time(run.finished_at),
-        "outcome": run.outcome.value if run.outcome else None,
-        "files_known": run.counts.known,
-        "files_skipped": run.counts.skipped,
-        "files_unstable": run.counts.unstable,
-        "bytes_read": run.counts.bytes_read,
-        "duration_s": run.duration_s,
-        "error": run.error,
+        "files": found.files,
+        "bytes": found.bytes,
+        "parity_bytes": found.parity_bytes,
+        "least_percent": round(found.least_percent, 2),
+        "oldest_at": iso_time(found.oldest_at),
+        "damaged_sets": found.damaged_sets,
+    }
+
+
+def describe_device(report: DeviceReport, now: int, styler: Styler) -> str:
+    """Return in a line what a device reports, and why it could not be read; empty if it never reports anything."""
+    if report.is_silent:
+        return ""
+    values, trouble = describe_values(report, now), describe_trouble(report)
+    shown = styler.style(values, "yellow") if find_signs(report, now) else values
+    read = "" if report.read_at is None else f"{shown} (read {local_time(report.read_at)})"
+    failed = f"not read{' since' if read else ''}: {trouble}" if trouble else ""
+    return f"{name_device(report)}: {'; '.join(filter(None, (read, failed)))}"
+
+
+def describe_devices(reports: tuple[DeviceReport, ...], now: int, styler: Styler) -> Iterator[str]:
+    """Write a line for each device that reports anything, or should."""
+    for report in reports:
+        line = describe_device(report, now, styler)
+        if line:
+            yield line
+
+
+def device_object(report: DeviceReport, now: int) -> JsonObject:
+    """Make the object of a device."""
+    return {
+        "name": report.name,
+        "kind": report.kind.value,
+        "label": report.label,
+        "is_healthy": report.is_healthy,
+        "state": report.state or None,
+        "counts": {quantity.value: count.value for quantity, count in sorted(report.counts.items())},
+        "signs": [sign.words for sign in find_signs(report, now)],
+        "temperature_c": report.temperature_c,
+        "scrubbed_at": iso_time(report.scrubbed_at),
+        "read_at": iso_time(report.read_at),
+        "tried_at": iso_time(report.tried_at),
+        "trouble": None if report.trouble is None else report.trouble.value,
     }

@@ -1,28 +1,33 @@
-"""The one sentence that says how everything is: the first line of ``status`` and of the page, the state for a hub."""
+"""How everything is: the sentence that ``status``, the page and a hub begin with, and what is reported to a hub."""
+
+from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.alerts.wording import find_source
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import FOREWARNINGS, INTEGRITY_PROBLEMS, REPAIRABLE
 from integrity.model import FindingKind, RootState
+from integrity.paths import path_fields
 from integrity.views.copies import describe_unreachable
 from integrity.views.roots import describe_failing
+from integrity.views.runs import run_object
 from integrity.views.service import ServiceView, find_idleness
-from integrity.views.text import count, describe_kinds, local_time
+from integrity.words.findings import describe_kinds, find_source, finding_object
+from integrity.words.text import JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from integrity.catalog.outbox import ChannelState
+    from integrity.catalog.runs import ActionRecord, RunRecord
     from integrity.jobs.hub_status import HubStatus
     from integrity.jobs.status import RootStatus, Status
     from integrity.model import Finding
-    from integrity.views.text import Styler
+    from integrity.service.states import DaemonState
+    from integrity.words.text import Styler
 
 
 _SAID_OTHERWISE = {FindingKind.ROOT_SUSPENDED, FindingKind.OVERDUE}
@@ -45,7 +50,7 @@ class Sentence(NamedTuple):
     more: tuple[str, ...] = ()
 
 
-def sum_up_status(status: "Status", live: ServiceView) -> Sentence:
+def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     """Return the sentence for all roots and copies; what is worst stands first."""
     open_kinds = status.open_kinds
     damage = Counter({kind: number for kind, number in open_kinds.items() if kind in INTEGRITY_PROBLEMS})
@@ -75,7 +80,7 @@ def sum_up_status(status: "Status", live: ServiceView) -> Sentence:
 _COLORS = {Gravity.GOOD: "green", Gravity.WARNING: "yellow", Gravity.PROBLEM: "red"}
 
 
-def describe_sentence(sentence: Sentence, styler: "Styler") -> "Iterator[str]":
+def describe_sentence(sentence: Sentence, styler: Styler) -> Iterator[str]:
     """Write how everything is as the first lines of an output."""
     yield styler.style(sentence.text, _COLORS[sentence.gravity])
     for line in sentence.more:
@@ -83,7 +88,7 @@ def describe_sentence(sentence: Sentence, styler: "Styler") -> "Iterator[str]":
     yield ""
 
 
-def _describe_repair(worst: "Sequence[Finding]") -> str:
+def _describe_repair(worst: Sequence[Finding]) -> str:
     """Say which files can be repaired; empty if there is nothing to repair, or too much to say."""
     bad = {(one.root, one.path) for one in worst if one.kind in REPAIRABLE and one.path is not None}
     good = {(one.root, one.path): one for one in worst if find_source([one]) is not None}
@@ -97,7 +102,7 @@ def _describe_repair(worst: "Sequence[Finding]") -> str:
     return f"; {which} can be {verb} from {'backups' if source is None else printable(source)}"
 
 
-def _praise(status: "Status") -> str:
+def _praise(status: Status) -> str:
     files = sum(one.coverage.files for one in status.roots)
     size = format_size(sum(one.coverage.bytes for one in status.roots))
     promise = format_duration(max(one.settings.verify_every_s for one in status.roots))
@@ -108,7 +113,7 @@ def _praise(status: "Status") -> str:
     return f"All {files:,} files ({size}) were verified within {promise}."
 
 
-def _find_gap(one: "RootStatus") -> list[str]:
+def _find_gap(one: RootStatus) -> list[str]:
     """Say what of a root is not being checked, or was not in time."""
     covered, place = one.coverage, show_path(one.root.path)
     if one.root.state is RootState.PAUSED:
@@ -121,7 +126,7 @@ def _find_gap(one: "RootStatus") -> list[str]:
     return []
 
 
-def _find_unverified(one: "RootStatus") -> list[str]:
+def _find_unverified(one: RootStatus) -> list[str]:
     """Say which files of a root are only recorded so far, which is as it should be until they are due."""
     covered, place = one.coverage, show_path(one.root.path)
     if covered.never_verified_files and one.root.state is RootState.ACTIVE and not one.is_overdue:
@@ -131,7 +136,7 @@ def _find_unverified(one: "RootStatus") -> list[str]:
     return []
 
 
-def _due(one: "RootStatus") -> str:
+def _due(one: RootStatus) -> str:
     return "" if one.due_at is None else f"; that is due by {local_time(one.due_at)}"
 
 
@@ -143,7 +148,7 @@ def _describe_gaps(open_kinds: Counter[FindingKind]) -> list[str]:
     return lines + ([f"Act before files are lost: {describe_kinds(warnings)}."] if warnings else [])
 
 
-def find_trouble(status: "Status", live: ServiceView) -> list[str]:
+def find_trouble(status: Status, live: ServiceView) -> list[str]:
     """Say why nothing is recorded, or the service does not check; where none is installed, nobody expects it to."""
     if status.full_folder is not None:
         place = show_path(status.full_folder)
@@ -153,13 +158,94 @@ def find_trouble(status: "Status", live: ServiceView) -> list[str]:
     return [find_idleness(live)[0]] if live.trouble is not None or live.is_missing else []
 
 
-def _describe_failure(one: "ChannelState") -> str:
+def _describe_failure(one: ChannelState) -> str:
     since = "" if one.failing_since is None else f" since {local_time(one.failing_since)}"
     return f"Alerts by {printable(one.name)} fail{since}: {printable(one.last_error or '')}."
 
 
-def _find_silence(hub: "HubStatus | None", now: int) -> str | None:
+def _find_silence(hub: HubStatus | None, now: int) -> str | None:
     """Say in a sentence that the hub is not told; None if it is, or was until a short time ago."""
     if hub is None or not hub.is_silent(now) or hub.failing_since is None:
         return None
     return f"The hub was not told anything for {format_duration(now - hub.failing_since)}: {hub.last_error}."
+
+
+_STATES = {Gravity.GOOD: "ok", Gravity.WARNING: "gap", Gravity.PROBLEM: "problem"}
+
+
+class HubWords:
+    """Writes what is reported to a hub, as ``--json`` and the page write it."""
+
+    def write_finding(self, finding: Finding) -> JsonObject:
+        """Write a finding."""
+        return finding_object(finding)
+
+    def write_run(self, run: RunRecord, root: bytes) -> JsonObject:
+        """Write a run."""
+        counts = {
+            "files_verified": run.counts.verified,
+            "files_new": run.counts.new,
+            "files_changed": run.counts.changed,
+            "files_damaged": run.counts.damaged,
+            "files_missing": run.counts.missing,
+            "findings_opened": run.counts.findings_opened,
+        }
+        return {"id": run.id, "job": run.job.value, **path_fields("path", root), **(run_object(run) or {}), **counts}
+
+    def write_action(self, action: ActionRecord) -> JsonObject:
+        """Write an action."""
+        done = action.action
+        return {
+            "id": action.id,
+            "at": iso_time(action.at),
+            "who": done.actor.who,
+            "address": done.actor.address,
+            "verb": done.verb.value,
+            **({"root": None} if done.root is None else path_fields("root", done.root)),
+            "findings": list(done.findings),
+            "reason": done.reason,
+            "outcome": done.outcome,
+        }
+
+    def sum_up(self, status: Status, state: DaemonState) -> tuple[str, str]:
+        """Return the sentence that says how everything is, and how bad it is."""
+        sentence = sum_up_status(status, ServiceView(state))
+        return sentence.text, _STATES[sentence.gravity]
+
+
+def find_complete_at(hub: HubStatus, live: ServiceView) -> int | None:
+    """Return when the hub last had everything, seconds UTC; None: never."""
+    known = (hub.complete_at, None if live.state is None else live.state.reported_at)
+    return max((at for at in known if at is not None), default=None)
+
+
+def describe_hub(hub: HubStatus | None, live: ServiceView) -> Iterator[str]:
+    """Say when the hub last had everything, and what is wrong if it has not; nothing if none is configured."""
+    if hub is None:
+        return
+    complete_at = find_complete_at(hub, live)
+    had = "it never had everything yet" if complete_at is None else f"had everything {local_time(complete_at)}"
+    yield f"Hub: {printable(hub.url)}; {had}"
+    if hub.last_error is not None and hub.failing_since is not None:
+        yield f"  problem    reports fail since {local_time(hub.failing_since)}: {printable(hub.last_error)}"
+        yield f"             nothing is lost: {_waiting(hub)}; next try within 15 minutes"
+    elif hub.waiting:
+        yield f"  waiting    {_waiting(hub)}"
+    if not live.may_run:
+        yield f"  only the service reports, and none runs:  {program.command('service install --now')}"
+
+
+def _waiting(hub: HubStatus) -> str:
+    return f"{count(hub.waiting, 'change')} waiting to be reported"
+
+
+def hub_object(hub: HubStatus, live: ServiceView) -> JsonObject:
+    """Write how reports to the hub fare."""
+    return {
+        "url": hub.url,
+        "complete_at": iso_time(find_complete_at(hub, live)),
+        "waiting": hub.waiting,
+        "is_failing": hub.failing_since is not None,
+        "failing_since": iso_time(hub.failing_since),
+        "error": hub.last_error,
+    }

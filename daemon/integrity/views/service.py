@@ -1,21 +1,25 @@
-"""A running service as commands and pages show it: what it does, what waits for it, what it watches."""
+"""The service as commands and pages show it: what it does, whom it alerts, what it reports to a hub."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import __version__, program
-from integrity.config import format_size
+from integrity.config import MAILS_PER_HOUR, format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import path_fields
 from integrity.service.systemd.installed import find_stopped_unit
-from integrity.views.objects import JsonObject, iso_time
-from integrity.views.text import count, local_time
+from integrity.words.text import JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
+    from integrity.alerts.status import AlertStatus
+    from integrity.catalog.outbox import ChannelState
     from integrity.catalog.root_meta import PastService
     from integrity.service.control.client import DaemonClient
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
     from integrity.service.systemd.installed import StoppedUnit
+    from integrity.words.text import Styler
 
 
 _SHOWN = 5
@@ -32,10 +36,10 @@ class ServiceView(NamedTuple):
         past: the last one, if there is none to ask although one served the catalog.
     """
 
-    state: "DaemonState | None"
+    state: DaemonState | None
     trouble: str | None = None
-    stopped: "StoppedUnit | None" = None
-    past: "PastService | None" = None
+    stopped: StoppedUnit | None = None
+    past: PastService | None = None
 
     @property
     def may_run(self) -> bool:
@@ -66,10 +70,10 @@ def find_idleness(live: ServiceView) -> tuple[str, tuple[str, ...]]:
 
 
 def ask_service(
-    daemon: "DaemonClient | None",
+    daemon: DaemonClient | None,
     catalog: bytes,
     patience_s: float,
-    find_past: Callable[[], "PastService | None"] = lambda: None,
+    find_past: Callable[[], PastService | None] = lambda: None,
 ) -> ServiceView:
     """
     Ask a daemon, if there is one, what it is doing; ``find_past`` is called if there is none.
@@ -83,7 +87,7 @@ def ask_service(
         return ServiceView(daemon.ask_state(patience_s))
 
 
-def _describe_end(unit: "StoppedUnit | None", past: "PastService | None") -> str:
+def _describe_end(unit: StoppedUnit | None, past: PastService | None) -> str:
     when = "" if past is None else local_time(past.seen_at)
     if past is not None and past.has_crashed:
         return f"The service that checked here crashed, was killed, or lost power after {when}"
@@ -124,7 +128,7 @@ def _shorten(label: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"{' ' * len(label)}and {len(lines) - _SHOWN:,} more"
 
 
-def _describe_busy(one: "BusyRoot") -> str:
+def _describe_busy(one: BusyRoot) -> str:
 
     total = "" if one.bytes_total is None else f" of {format_size(one.bytes_total)}"
     rate = "" if one.rate_bytes_per_s is None else f", {format_size(one.rate_bytes_per_s)} a second"
@@ -132,7 +136,7 @@ def _describe_busy(one: "BusyRoot") -> str:
     return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.phase)}, {done}"
 
 
-def _describe_queued(one: "QueuedJob") -> str:
+def _describe_queued(one: QueuedJob) -> str:
     return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.reason)}"
 
 
@@ -157,7 +161,7 @@ def describe_watch(live: ServiceView, root: bytes) -> Iterator[str]:
     yield from _shorten("  not seen   ", [printable(text) for text in watch.blind])
 
 
-def _find_watch(state: "DaemonState", root: bytes) -> "WatchState | None":
+def _find_watch(state: DaemonState, root: bytes) -> WatchState | None:
     return next((one for one in state.watch if one.root == root), None)
 
 
@@ -186,7 +190,7 @@ def service_object(live: ServiceView) -> JsonObject:
     }
 
 
-def _busy_object(one: "BusyRoot") -> JsonObject:
+def _busy_object(one: BusyRoot) -> JsonObject:
     return {
         **path_fields("root", one.root),
         "job": one.job,
@@ -199,9 +203,99 @@ def _busy_object(one: "BusyRoot") -> JsonObject:
     }
 
 
-def _queued_object(one: "QueuedJob") -> JsonObject:
+def _queued_object(one: QueuedJob) -> JsonObject:
     return {**path_fields("root", one.root), "job": one.job, "reason": one.reason, "copy": one.copy or None}
 
 
-def _watch_object(one: "WatchState") -> JsonObject:
+def _watch_object(one: WatchState) -> JsonObject:
     return {**path_fields("root", one.root), "folders": one.folders, "blind": list(one.blind)}
+
+
+def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) -> Iterator[str]:
+    """Write who is told, when it was last done, and which findings nobody was told of yet, until when and why."""
+    sent = "none sent yet" if alerts.last_sent_at is None else f"last sent {local_time(alerts.last_sent_at)}"
+    if not alerts.recipients:
+        yield from (f"{'' if number else 'Alerts: '}{line}" for number, line in enumerate(describe_nobody(config_path)))
+    elif live.may_run:
+        yield f"Alerts: to {_list(alerts.recipients)}; {sent}"
+    else:
+        yield "Alerts: nobody will be told of damage while the service does not run"
+        yield f"  once it runs: to {_list(alerts.recipients)} ({sent})"
+    if alerts.unsent and alerts.unsent_since is not None:
+        yield f"  unsent     {count(alerts.unsent, 'message')}, written since {local_time(alerts.unsent_since)}"
+    if alerts.findings_waiting and alerts.waiting_since is not None:
+        since = f"{count(alerts.findings_waiting, 'finding')}, the first since {local_time(alerts.waiting_since)}"
+        yield f"  waiting    {since}{_explain(alerts, live)}"
+        yield f"             read them now:  {program.command('findings')}"
+
+
+def describe_nobody(config_path: bytes) -> Iterator[str]:
+    """Say that no channel is configured, and what to set in which file."""
+    from integrity.alerts.status import HOW_TO_TELL, NOBODY
+
+    yield NOBODY
+    yield f"  {HOW_TO_TELL}, in {show_path(config_path)}"
+    yield f"  a commented sample:  {program.command('config sample')};  to try it:  {program.command('alert test')}"
+
+
+def describe_recipients(recipients: Sequence[str]) -> str:
+    """Write who is told, on one line."""
+    return f"alerts go to {_list(recipients)}; to try it:  {program.command('alert test')}"
+
+
+def _list(recipients: Sequence[str]) -> str:
+    return ", ".join(printable(name) for name in recipients)
+
+
+def _explain(alerts: AlertStatus, live: ServiceView) -> str:
+    """Say when the mail about new findings comes, and why not at once; nothing if none can come."""
+    from integrity.alerts.status import WaitReason
+
+    if alerts.pending is None or not live.may_run:
+        return ""
+    next_mail = f"; next mail {local_time(alerts.pending.due_at)}"
+    if alerts.pending.reason is WaitReason.LIMIT:
+        return f"{next_mail}: at most {MAILS_PER_HOUR} mails about new findings are sent within an hour"
+    return f"{next_mail}: findings within {format_duration(alerts.group_s)} share a mail ([alerts] group)"
+
+
+def alerts_object(alerts: AlertStatus, live: ServiceView) -> JsonObject:
+    """Write who is told and what waits; times and reason of what waits are null while nothing does."""
+    pending = alerts.pending
+    waits_for = None
+    if alerts.findings_waiting:
+        waits_for = "channel" if pending is None else pending.reason.value if live.may_run else "service"
+    return {
+        "recipients": list(alerts.recipients),
+        "is_anybody_told": bool(alerts.recipients) and live.may_run,
+        "last_sent_at": iso_time(alerts.last_sent_at),
+        "messages_waiting": alerts.unsent,
+        "findings_waiting": alerts.findings_waiting,
+        "waiting_since": iso_time(alerts.waiting_since),
+        "next_mail_at": iso_time(pending.due_at) if pending and live.may_run else None,
+        "waits_for": waits_for,
+    }
+
+
+def describe_channel(state: ChannelState, styler: Styler) -> Iterator[str]:
+    """Say that alerts do not leave by this channel, and what waits; nothing of one that works."""
+    if state.failing_since is None:
+        return
+    waiting = f"; {count(state.waiting, 'message')} waiting for it" if state.waiting else ""
+    mark = styler.style(f"alerts by {printable(state.name)} fail", "yellow")
+    yield f"{mark} since {local_time(state.failing_since)}: {printable(state.last_error or '')}{waiting}"
+    yield f"  once it works again, try it:  {program.command('alert test')}"
+
+
+def channel_object(state: ChannelState) -> JsonObject:
+    """Write how a channel fares."""
+    return {
+        "name": state.name,
+        "is_failing": state.failing_since is not None,
+        "failing_since": iso_time(state.failing_since),
+        "failed_at": iso_time(state.failed_at),
+        "is_permanent": state.is_permanent,
+        "good_at": iso_time(state.good_at),
+        "waiting": state.waiting,
+        "error": state.last_error,
+    }

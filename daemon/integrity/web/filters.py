@@ -12,15 +12,14 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from integrity import program
-from integrity.alerts.wording import place, title
 from integrity.catalog.runs import Action
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS
 from integrity.model import ActionVerb, Finding, FindingKind
 from integrity.paths import absolute, shell_path
-from integrity.views.objects import iso_time
-from integrity.views.text import count, local_time
+from integrity.words.findings import place, title
+from integrity.words.text import count, iso_time, local_time
 
 
 def percent(share: float) -> str:

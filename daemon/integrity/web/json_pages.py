@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from integrity.views.objects import JsonObject
+    from integrity.words.text import JsonObject
 
 _DESCRIPTION = "/openapi.json"
 

@@ -21,7 +21,7 @@ from integrity.catalog.runs import find_last_runs, sum_read
 from integrity.disks.signs import find_signs
 from integrity.errors import show_path
 from integrity.model import RootState
-from integrity.views.reports import find_complete_at
+from integrity.views.sentence import find_complete_at
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from integrity.views.objects import JsonObject
+    from integrity.words.text import JsonObject
 
 MOST_ENTRIES = 1000
 USUAL_ENTRIES = 100

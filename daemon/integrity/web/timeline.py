@@ -11,8 +11,8 @@ from integrity.catalog.findings import IncidentSpan, find_incident_spans
 from integrity.catalog.runs import ReadAt, find_reads
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import FindingKind, Job
-from integrity.views.text import count
 from integrity.web.drawings import DayRecord
+from integrity.words.text import count
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

@@ -36,7 +36,6 @@ from integrity.hub.pages.trees import get_promise
 from integrity.hub.replica_sets import SetStatus, find_set, load_sets, load_their_boxes
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import page_shards
-from integrity.views.objects import JsonObject, iso_time
 from integrity.web.json_pages import mount_json
 from integrity.web.openapi import (
     BEFORE,
@@ -52,6 +51,7 @@ from integrity.web.openapi import (
     word_parameter,
 )
 from integrity.web.query import includes_resolved, read_limit, read_number
+from integrity.words.text import JsonObject, iso_time
 
 _INTERFACE = JsonInterface(
     title="integrity hub",

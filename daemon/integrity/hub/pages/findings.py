@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from integrity.alerts.wording import damaged_places
 from integrity.hub import audit, schema
 from integrity.hub.finding_list import (
     HubFindingFilter,
@@ -30,10 +29,11 @@ from integrity.hub.open_findings import count_open
 from integrity.hub.pages.site import HubSite
 from integrity.hub.schema import shared_tree
 from integrity.views.explain import READ_HOW
-from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
 from integrity.web.query import includes_resolved, read_at, read_number, read_word
+from integrity.words.findings import damaged_places
+from integrity.words.text import local_time
 
 _PAGE = 100
 _MOST_CHOICES = 1000

@@ -22,10 +22,10 @@ from integrity.hub.open_findings import count_open
 from integrity.hub.pages.sets import pair_agreements
 from integrity.hub.pages.site import HubSite
 from integrity.hub.replica_sets import load_sets
-from integrity.views.text import count
 from integrity.web.drawings import BarPart, layout_bar
 from integrity.web.metrics import CONTENT_TYPE
 from integrity.web.query import read_at, read_number
+from integrity.words.text import count
 
 _MOST_CARDS = 60
 _MOST_SETS = 20

@@ -20,8 +20,8 @@ from integrity.hub.finding_list import is_problem
 from integrity.hub.fleet import BoxHealth, BoxStatus
 from integrity.hub.fleet_sentence import shorten
 from integrity.views.sentence import Gravity
-from integrity.views.text import exact_time
 from integrity.web.rendering import Renderer
+from integrity.words.text import exact_time
 
 _PLACES = (
     ("/", "Overview"),

@@ -13,7 +13,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.alerts.wording import count
 from integrity.errors import ProtocolError, printable, show_path
 from integrity.hub.box_bodies import read_body, read_certainty, write_box_finding
 from integrity.hub.findings import forget_resolved, record_drafts
@@ -102,7 +101,7 @@ def _find_rows(
 def _draft_many(word: str, number: int, tree_id: int, name: str, some: Sequence[_Row]) -> Draft:
     """Return the finding that stands for many of one kind. ``some``: a few of them."""
     entry = KINDS[FindingKind(word)] if word in set(FindingKind) else None
-    what = count(number, entry.phrase) if entry else f"{number:,} files: {printable(word)}"
+    what = entry.phrase.of(number) if entry else f"{number:,} files: {printable(word)}"
     names = ", ".join(show_path(bytes(row.path)) for row in some[:_NAMED])
     return Draft(
         kind=_kind_of(word),

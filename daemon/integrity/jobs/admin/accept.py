@@ -21,7 +21,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.alerts.wording import next_steps, title
 from integrity.catalog import files, findings, versions
 from integrity.catalog.baselines import promote, remove_files, replace_baseline
 from integrity.catalog.connection import write_in_pages
@@ -55,6 +54,7 @@ from integrity.model import (
     Witness,
 )
 from integrity.paths import absolute
+from integrity.words.findings import next_steps, title
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection

@@ -17,7 +17,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.alerts.wording import move_away
 from integrity.catalog import files, findings, versions
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, ReadInterrupted, Unstable, Vanished
@@ -33,6 +32,7 @@ from integrity.kinds import CONTENT_FINDINGS, REPAIRABLE
 from integrity.model import Finding, FindingKind, Tally
 from integrity.paths import absolute
 from integrity.verdict import VERDICTS, FileState, Judgement, Shift, compare_witness, find_stand
+from integrity.words.findings import move_away
 
 if TYPE_CHECKING:
     from integrity.catalog.versions import FileVersion

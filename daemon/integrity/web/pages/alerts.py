@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from integrity.alerts.status import find_alert_status
 from integrity.catalog.outbox import find_sent
-from integrity.views.alerts import describe_alerts
+from integrity.views.service import describe_alerts
 from integrity.web.query import read_at
 
 if TYPE_CHECKING:

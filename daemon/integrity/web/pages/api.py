@@ -10,12 +10,11 @@ from integrity.catalog.findings import get_findings, page_incidents
 from integrity.catalog.runs import find_runs
 from integrity.jobs.explain import explain
 from integrity.model import FindingId, FindingKind, Job, RootId, RunId
-from integrity.views.alerts import alerts_object, channel_object
 from integrity.views.copies import copy_object
 from integrity.views.explain import file_object
-from integrity.views.objects import finding_object, iso_time
-from integrity.views.roots import root_object, run_object
-from integrity.views.service import service_object
+from integrity.views.roots import root_object
+from integrity.views.runs import run_object
+from integrity.views.service import alerts_object, channel_object, service_object
 from integrity.web.json_pages import mount_json
 from integrity.web.openapi import (
     BEFORE,
@@ -31,6 +30,8 @@ from integrity.web.openapi import (
     word_parameter,
 )
 from integrity.web.query import includes_resolved, read_limit, read_number, read_raw_path, read_word
+from integrity.words.findings import finding_object
+from integrity.words.text import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
-    from integrity.views.objects import JsonObject
     from integrity.web.site import Site
+    from integrity.words.text import JsonObject
 
 
 _INTERFACE = JsonInterface(

@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from integrity.views.copies import describe_comparisons, describe_level, describe_unreachable
 from integrity.views.service import find_wait
-from integrity.views.text import PLAIN
 from integrity.web.query import read_at
+from integrity.words.text import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

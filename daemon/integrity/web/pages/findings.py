@@ -10,24 +10,22 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from integrity.alerts.compose import describe_group, gather
-from integrity.alerts.wording import damage, next_steps, other_names, place, sort_by_gravity
 from integrity.catalog.findings import count_incidents, get_findings, page_incidents
 from integrity.catalog.roots import find_roots
 from integrity.jobs.admin.accept import identify_seen
 from integrity.jobs.explain import explain
-from integrity.kinds import GRAVITY, REPAIRABLE, NextStep
+from integrity.kinds import GRAVITY, REPAIRABLE
 from integrity.model import Finding, FindingId, FindingKind, FindingState, RootId
 from integrity.paths import absolute
 from integrity.verdict import CopyVote
-from integrity.views.explain import READ_HOW, describe_copy_state
-from integrity.views.objects import digest_fields
-from integrity.views.text import exact_time, local_time
-from integrity.views.versions import join_seen
+from integrity.views.copies import join_seen
+from integrity.views.explain import READ_HOW, describe_copy_state, digest_fields
 from integrity.web.drawings import BarPart, BlockMap, layout_bar, map_damage
 from integrity.web.filters import quote_path
 from integrity.web.pages.actions import find_check
 from integrity.web.query import includes_resolved, read_at, read_number, read_word
+from integrity.words.findings import damage, describe_names, gather, make_card, sort_by_gravity
+from integrity.words.text import exact_time, local_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +72,9 @@ class FindingPages:
             counts, roots = count_incidents(connection), find_roots(connection)
         asked = {key: text for key, text in request.query_params.items() if key != "before"}
         more = f"?{urlencode(asked | {'before': str(found[_PAGE - 1].id)})}" if len(found) > _PAGE else ""
+        listed = sort_by_gravity(found[:_PAGE])
+        # What is resolved needs no command, and is no part of what is open.
+        groups = [(one,) for one in listed] if shows_all else gather(listed)
         totals = Counter[FindingKind]()
         for (_, one, _), number in counts.items():
             totals[one] += number
@@ -81,8 +82,8 @@ class FindingPages:
             request,
             "findings.html",
             title="Findings",
-            entries=_list_entries(sort_by_gravity(found[:_PAGE]), is_grouped=not shows_all),
-            listed=len(found[:_PAGE]),
+            entries=[(group, make_card(group)) for group in groups],
+            listed=len(listed),
             total=totals.total(),
             totals=totals,
             kinds=sorted({*totals} | ({kind} if kind else set()), key=GRAVITY.__getitem__),
@@ -108,10 +109,10 @@ class FindingPages:
             "finding.html",
             title=f"Finding {finding.id}",
             finding=finding,
+            card=make_card((finding,)),
             is_open=finding.state is not FindingState.RESOLVED,
             damage=damage(finding),
-            names=other_names(finding),
-            steps=next_steps(finding),
+            names=describe_names(finding),
             is_missing=finding.kind is FindingKind.MISSING,
             is_checkable=find_check(finding) is not None,
             is_repairable=story is not None and not finding.copy and finding.kind in REPAIRABLE,
@@ -130,26 +131,6 @@ def file_url(finding: Finding, story: FileStory | None) -> str:
     if story is None or story.record is None or not finding.path:
         return ""
     return f"/browse/{story.root_id}/{quote_path(finding.path)}"
-
-
-class ListEntry(NamedTuple):
-    """A row of the list: a finding, or several that say the same of one folder or copy, with what to do about all."""
-
-    first: Finding
-    place: str
-    findings: tuple[Finding, ...] = ()
-    steps: tuple[NextStep, ...] = ()
-
-
-def _list_entries(findings: list[Finding], *, is_grouped: bool) -> list[ListEntry]:
-    """Make the rows; what is resolved needs no command, and is no part of what is open."""
-    entries = []
-    for one in gather(findings) if is_grouped else findings:
-        if isinstance(one, Finding):
-            entries.append(ListEntry(one, place(one)))
-        else:
-            entries.append(ListEntry(one.findings[0], describe_group(one).path, one.findings, tuple(one.steps)))
-    return entries
 
 
 class EvidenceColumn(NamedTuple):

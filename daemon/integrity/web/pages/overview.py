@@ -10,15 +10,13 @@ from starlette.routing import Route
 from integrity.catalog.coverage import Age
 from integrity.config import format_duration, format_size
 from integrity.model import Policy
-from integrity.views.disks import describe_devices
-from integrity.views.parity import describe_protection
-from integrity.views.reports import describe_hub
-from integrity.views.roots import describe_root_run, forecast
-from integrity.views.sentence import sum_up_status
+from integrity.views.roots import describe_devices, describe_protection, forecast
+from integrity.views.runs import describe_root_run
+from integrity.views.sentence import describe_hub, sum_up_status
 from integrity.views.service import find_idleness
-from integrity.views.text import PLAIN, count
 from integrity.web.drawings import BarPart, layout_bar
 from integrity.web.query import read_at
+from integrity.words.text import PLAIN, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

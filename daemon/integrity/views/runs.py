@@ -1,40 +1,26 @@
-"""Findings, notes and summaries as a person reads them."""
+"""A run as commands and pages show it: how it ended, what became of each file, what it noted."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.alerts.wording import damage, describe_held_back, list_numbers, next_steps, other_names, read_on, title
 from integrity.config import format_duration, format_size
-from integrity.errors import printable, show_path
-from integrity.kinds import DAMAGE, GRAVITY, INTEGRITY_PROBLEMS, KINDS, NextStep, Phrase
-from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts, SkipReason
-from integrity.paths import absolute
+from integrity.errors import printable
+from integrity.model import (
+    Job,
+    Outcome,
+    RunCounts,
+    SkipReason,
+)
+from integrity.paths import absolute, path_fields
+from integrity.words.text import JsonObject, Styler, count, iso_time, local_time
 
 if TYPE_CHECKING:
-    from integrity.alerts.compose import AlertGroup
-    from integrity.jobs.report import Compared, Summary
+    from integrity.catalog.runs import RunRecord
+    from integrity.jobs.report import Compared, Note, Summary
 
-
-class Styler(Protocol):
-    """Makes words stand out."""
-
-    def style(self, text: str, color: str) -> str:
-        """Return the text in a color."""
-        ...
-
-
-class _Plain:
-    def style(self, text: str, color: str) -> str:  # noqa: ARG002 - the signature is the protocol's
-        return text
-
-
-PLAIN: Styler = _Plain()
-"""Leaves words as they are."""
 
 _OUTCOMES = {
     Outcome.CLEAN: ("all is well", "green"),
@@ -44,151 +30,6 @@ _OUTCOMES = {
     Outcome.FAILED: ("failed", "red"),
 }
 _STILL_OPEN = ("nothing new, but earlier findings are still open", "yellow")
-
-
-def local_time(seconds: int) -> str:
-    """Write a time in the reader's time zone; in seconds what no calendar has."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds} s after 1970"
-
-
-def exact_time(nanoseconds: int) -> str:
-    """Write a file's time to the last digit: they are what verdicts rest on."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    try:
-        text = datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError):  # file systems can hold years that calendars can't
-        return f"{seconds} s after 1970"
-    return f"{text}.{rest:09d}"
-
-
-def count(number: int, noun: str) -> str:
-    """Write "1 file", "1,234 files"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def describe_core() -> str:
-    """Say what computes MD5."""
-    from integrity.hashing import native_status
-
-    core = native_status()
-    return f"native, {core.path}" if core.is_native else f"hashlib ({core.path})"
-
-
-def describe_finding(finding: Finding, styler: Styler) -> Iterator[str]:
-    """Write a finding in full: what, where, why it is thought so, what to do next."""
-    color = "red" if finding.kind in INTEGRITY_PROBLEMS else "yellow"
-    mark = styler.style(title(finding), color)
-    yield f"{mark}  {show_path(absolute(finding.root, finding.path))}  [finding {finding.id}]"
-    yield f"    {printable(finding.message)}"
-    place = damage(finding)
-    if place:
-        reads = (
-            f"; {count(finding.confirmed_reads, 'more read')} gave the same wrong data"
-            if finding.confirmed_reads
-            else ""
-        )
-        yield f"    damaged: {place}{reads}"
-    names = other_names(finding)
-    if names:
-        yield f"    {names}"
-    if finding.state is FindingState.RESOLVED:
-        yield f"    resolved: {printable(finding.resolution or '')}"
-        return
-    yield from _list_steps(next_steps(finding))
-    yield _more_about(finding.kind)
-
-
-def _list_steps(steps: Iterable[NextStep]) -> Iterator[str]:
-    for step in steps:
-        yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
-
-
-def _more_about(kind: FindingKind) -> str:
-    return f"    - more about this:  {read_on([kind])}"
-
-
-def describe_findings(group: AlertGroup, styler: Styler) -> Iterator[str]:
-    """Write many findings that say the same of one copy or folder: how many, where, a few of them, what to do."""
-    from integrity.alerts.compose import describe_group
-
-    entry = describe_group(group)
-    color = "red" if group.same.kind in INTEGRITY_PROBLEMS else "yellow"
-    numbers = list_numbers(finding.id for finding in group.findings)
-    yield f"{styler.style(entry.head, color)}  {entry.path}  [findings {numbers}]"
-    for line in entry.details:
-        yield f"    {line}"
-    yield from _list_steps(group.steps)
-    yield _more_about(group.same.kind)
-
-
-_WIDEST_HEADLINE = 44
-"""A longer headline is not cut: its line alone leaves the column."""
-
-_SPANS_IN_LIST = 2
-
-
-def lines_of_findings(entries: Sequence[Finding | AlertGroup]) -> Iterator[str]:
-    """Yield findings, or groups of them, one per line, in columns as wide as what is listed."""
-    numbers = [_find_numbers(entry) for entry in entries]
-    firsts = [entry if isinstance(entry, Finding) else entry.findings[0] for entry in entries]
-    number_width = max(map(len, numbers), default=0)
-    width = min(max((len(title(finding)) for finding in firsts), default=0), _WIDEST_HEADLINE)
-    for entry, number, first in zip(entries, numbers, firsts, strict=True):
-        head = f"{number:>{max(number_width, 5)}}  {local_time(first.opened_at)}  {title(first):<{width}}"
-        rest = _describe_place(entry) if isinstance(entry, Finding) else _describe_places(entry)
-        yield "  ".join(part for part in (head, *rest) if part)
-
-
-def _find_numbers(entry: Finding | AlertGroup) -> str:
-    """Return the number of a finding, or those of a group, shortened."""
-    findings = (entry,) if isinstance(entry, Finding) else entry.findings
-    return list_numbers((finding.id for finding in findings), _SPANS_IN_LIST)
-
-
-def _describe_place(finding: Finding) -> Iterator[str]:
-    yield show_path(absolute(finding.root, finding.path))
-    yield f"in {printable(finding.copy)}" if finding.copy else ""
-    yield f"and {count(len(finding.names), 'other name')} of the file" if finding.names else ""
-    yield damage(finding) or ""
-    yield "" if finding.state is FindingState.OPEN else f"({_state(finding)})"
-
-
-def _describe_places(group: AlertGroup) -> Iterator[str]:
-    same = group.same
-    yield show_path(absolute(same.root, same.folder or None))
-    yield f"in {printable(same.copy)}" if same.copy else ""
-    yield count(len(group.findings), "file")
-
-
-def _state(finding: Finding) -> str:
-    if finding.state is FindingState.MUTED and finding.muted_until is not None:
-        return f"muted until {local_time(finding.muted_until)}"
-    if finding.state is FindingState.RESOLVED and finding.resolved_at is not None:
-        return f"resolved {local_time(finding.resolved_at)}: {printable(finding.resolution or '')}"
-    return finding.state.value
-
-
-def describe_kinds(kinds: Counter[FindingKind], findings: Iterable[Finding] = (), told_twice: int = 0) -> str:
-    """
-    Write how many findings there are of each kind, in words for people, the gravest first.
-
-    Args:
-        findings: as many of them as are known, for how much the mass changes hold back.
-        told_twice: how many more findings of damage there are than damaged files.
-    """
-    phrases = Counter[Phrase]()
-    for kind in sorted(kinds, key=GRAVITY.__getitem__):
-        phrases[KINDS[kind].phrase] += kinds[kind]
-    if told_twice:
-        phrases[KINDS[DAMAGE[0]].phrase] -= told_twice
-    held_back = {KINDS[FindingKind.MASS_CHANGE].phrase: describe_held_back(findings)}
-    texts = (
-        f"{number:,} {one.one if number == 1 else one.many}{held_back.get(one, '')}" for one, number in phrases.items()
-    )
-    return ", ".join(text.replace(" {copy}", "") for text in texts)
 
 
 def describe_outcome(outcome: Outcome, styler: Styler) -> str:
@@ -329,3 +170,98 @@ def _tallies(summary: Summary) -> str:
     parts = [f"{number:,} {name}" for number, name in named if number]
     moved = f" ({counts.moved:,} moved)" if counts.moved else ""
     return f": {', '.join(parts)}{moved}" if parts else ""
+
+
+def note_object(note: Note) -> JsonObject:
+    """Write a note."""
+    return {
+        "kind": note.kind.value,
+        **path_fields("path", absolute(note.root, note.path)),
+        **path_fields("root", note.root),
+        "message": note.message,
+    }
+
+
+def summary_object(summary: Summary) -> JsonObject:
+    """Write a summary: each known name in exactly one tally, and some "of which"."""
+    counts = summary.counts
+    return {
+        "job": summary.job.value,
+        "started_at": iso_time(summary.started_at),
+        "finished_at": iso_time(summary.finished_at),
+        "outcome": summary.outcome.value,
+        "files_known": counts.known,
+        "files_verified": counts.verified,
+        "files_new": counts.new,
+        "files_changed": counts.changed,
+        "files_damaged": counts.damaged,
+        "files_missing": counts.missing,
+        "files_unreadable": counts.unreadable,
+        "files_unstable": counts.unstable,
+        "files_skipped": counts.skipped,
+        "files_not_due": counts.not_due,
+        "files_moved": counts.moved,
+        "bytes_read": counts.bytes_read,
+        "duration_s": round(summary.duration_s, 3),
+        "findings_opened": counts.findings_opened,
+        "findings_open": counts.findings_open,
+        **({} if summary.compared is None else _compared_fields(summary.compared)),
+    }
+
+
+def _compared_fields(compared: Compared) -> JsonObject:
+    """Write what a comparison found, and how it looked: what the copy states, or its bytes."""
+    return {
+        "copy": compared.copy,
+        "url": compared.shown,
+        "files_published": compared.published,
+        "files_read": compared.read,
+        "files_cached": compared.cached,
+        "files_listed": compared.listed,
+        "files_read_here": compared.read_here,
+        "files_known_by_record": compared.known_by_record,
+        "oldest_record_at": None if compared.oldest_record_at is None else iso_time(compared.oldest_record_at),
+        "files_extra": compared.extra,
+        "files_differing": compared.differing,
+        "files_conflicting": compared.conflicting,
+        "files_newer": compared.newer,
+        "files_stale": compared.stale,
+        "files_shared": compared.shared,
+        "files_renamed": compared.renamed,
+        "files_behind": compared.behind,
+        "files_repairable": compared.repairable,
+        "files_not_comparable": compared.not_comparable,
+        "files_left_out": compared.left_out,
+    }
+
+
+def describe_root_run(run: RunRecord | None) -> str:
+    """Write a run on one line."""
+    if run is None:
+        return "never"
+    if run.outcome is None:
+        return f"{local_time(run.started_at)}, not finished"
+    took = "" if run.duration_s is None else f" in {format_duration(run.duration_s)}"
+    files = run.counts.known - run.counts.skipped
+    later = run.counts.not_due if run.job is Job.SCRUB else 0
+    which = f"{files - later:,} of {count(files, 'file')}" if later else count(files, "file")
+    read = f"{which}, {format_size(run.counts.bytes_read)} read"
+    error = f": {printable(run.error)}" if run.error else ""
+    return f"{local_time(run.started_at)}, {run.outcome.value}{took}, {read}{error}"
+
+
+def run_object(run: RunRecord | None) -> JsonObject | None:
+    """Write the object of a run."""
+    if run is None:
+        return None
+    return {
+        "started_at": iso_time(run.started_at),
+        "finished_at": iso_time(run.finished_at),
+        "outcome": run.outcome.value if run.outcome else None,
+        "files_known": run.counts.known,
+        "files_skipped": run.counts.skipped,
+        "files_unstable": run.counts.unstable,
+        "bytes_read": run.counts.bytes_read,
+        "duration_s": run.duration_s,
+        "error": run.error,
+    }

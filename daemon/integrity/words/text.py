@@ -1,0 +1,73 @@
+"""How values are written, wherever they stand: times, numbers, styles."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+JsonObject = dict[str, object]
+"""An object of ``--json``: its fields are pinned, so programs can rely on them."""
+
+
+class Styler(Protocol):
+    """Makes words stand out."""
+
+    def style(self, text: str, color: str) -> str:
+        """Return the text in a color."""
+        ...
+
+
+class _Plain:
+    def style(self, text: str, color: str) -> str:  # noqa: ARG002 - the signature is the protocol's
+        return text
+
+
+PLAIN: Styler = _Plain()
+"""Leaves words as they are."""
+
+
+def local_time(seconds: int) -> str:
+    """Write a time in the reader's time zone; in seconds what no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s after 1970"
+
+
+def exact_time(nanoseconds: int) -> str:
+    """Write a file's time to the last digit: they are what verdicts rest on."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    try:
+        text = datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError):  # file systems can hold years that calendars can't
+        return f"{seconds} s after 1970"
+    return f"{text}.{rest:09d}"
+
+
+def utc_time(seconds: int) -> str:
+    """Write a time with its zone: a mail may be read in another time zone than it was written in."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return "at no possible time"  # no calendar has it: a box may report anything
+
+
+def iso_time(seconds: int | None) -> str | None:
+    """Write a time for programs: UTC, ISO 8601; None for what no calendar has."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def count(number: int, noun: str) -> str:
+    """Write "1 file", "1,234 files"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def describe_core() -> str:
+    """Say what computes MD5."""
+    from integrity.hashing import native_status
+
+    core = native_status()
+    return f"native, {core.path}" if core.is_native else f"hashlib ({core.path})"
