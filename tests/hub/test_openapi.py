@@ -32,7 +32,7 @@ from integrity.hub.reported import (
 from integrity.reporting.digest_tree import digest_files, file_values
 from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import JsonObject
-from integrity.web.openapi import JsonPage
+from integrity.web.json_pages import JsonPage
 from support.asked import make_noting_request
 from support.hub_pages import TOKEN, HubPages
 from support.hub_reports import make_finding, make_heartbeat, make_root

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from integrity.views.manual import find_manual_pages
-from integrity.web.manual_html import write_manual_page
+from integrity.web.pages.manual import write_manual_page
 
 PAGES = find_manual_pages()
 

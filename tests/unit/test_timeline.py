@@ -8,7 +8,7 @@ from integrity.catalog.findings import IncidentSpan
 from integrity.catalog.runs import ReadAt
 from integrity.model import FindingKind
 from integrity.web.drawings import DayRecord
-from integrity.web.timeline import describe_gap, describe_timeline, make_days
+from integrity.web.pages.runs import describe_gap, describe_timeline, make_days
 
 LAST = date(2026, 11, 26)
 

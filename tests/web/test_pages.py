@@ -15,7 +15,7 @@ from tests.web.conftest import BROKEN, SCRIPT, Watched, lose_album
 
 from integrity.model import FindingKind
 from integrity.web.filters import break_at_folders
-from integrity.web.pages.api import Api
+from integrity.web.pages.api import find_json_pages
 from integrity.web.site import Site
 from support.asked import make_noting_request
 from support.cli import Box
@@ -243,7 +243,7 @@ def test_description_of_the_interface_names_every_path(visitor: WebClient) -> No
 def test_pages_for_programs_ask_for_what_is_described(lasting_page: WebPage, lasting: Watched) -> None:
     """No parameter is secret, and none is without effect; a list has the described names."""
     site = Site(os.fsencode(lasting_page.config), os.fsencode(lasting.box.catalog))
-    for path, one in Api(site).find_pages().items():
+    for path, one in find_json_pages(site).items():
         file = f"/api/v1/files{lasting.folder}/2019/b.jpg"
         request, asked = make_noting_request(file if "files" in path else path, {"finding_id": 1})
         answer = one.answer(request)

@@ -73,7 +73,6 @@ class CommandChannel:
 
     @property
     def name(self) -> str:
-        """Return a fixed name; there is only one command."""
         return "command"
 
     def send(self, message: Message) -> None:

@@ -159,7 +159,6 @@ class Composer:
         return self._compose(AlertKind.ALL_CLEAR, subject, [_list_over(over)], over, now, opening)
 
     def alive(self, life: Alive, now: int) -> Message:
-        """Return the periodic sign of life, so that a missing mail reveals a dead service."""
         verified = f"{life.files:,} file{'' if life.files == 1 else 's'} ({format_size(life.size_bytes)}) verified"
         facts = [
             Card(f"{verified} by reading them from the disk since {utc_time(life.since)}"),
@@ -170,13 +169,11 @@ class Composer:
         return self._compose(AlertKind.ALIVE, f"alive: {verified}", [Section("", tuple(facts))], [], now, opening)
 
     def channel(self, state: ChannelState, now: int) -> Message:
-        """Return the message that another channel fails."""
         sections = [Section("", (_describe_channel(state),))]
         opening = ["Alerts through this channel do not arrive. They wait until it works again."]
         return self._compose(AlertKind.CHANNEL, f"alerts by {printable(state.name)} fail", sections, [], now, opening)
 
     def catalog_trouble(self, trouble: str, now: int) -> Message:
-        """Return the message that the catalog can't be written, so no finding can be recorded."""
         opening = [
             f"integrity can't write its catalog: {printable(trouble)}",
             "Until it can, nothing is verified and no damage is reported. Your files are not affected.",
@@ -187,7 +184,6 @@ class Composer:
         return self._compose(AlertKind.INCIDENT, "the catalog can't be written", sections, [], now, opening)
 
     def test(self, now: int) -> Message:
-        """Return the message of ``integrity alert test``."""
         opening = [
             "This is a test: somebody ran `integrity alert test`.",
             "It shows that alerts arrive. It says nothing about your files.",
@@ -309,7 +305,6 @@ def _sum_up_own(findings: Sequence[Finding]) -> str:
 
 
 def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
-    """Return in words what was found in one copy."""
     name = printable(copy)
     if all(finding.kind is FindingKind.COPY_DIFFERS and finding.path is not None for finding in findings):
         are = "1 file is" if len(findings) == 1 else f"{len(findings):,} files are"

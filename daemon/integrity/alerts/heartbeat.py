@@ -47,15 +47,12 @@ class Heartbeat:
         self._is_known_good = False
 
     def started(self) -> None:
-        """Report the start of a run."""
         self._ping("/start")
 
     def good(self) -> None:
-        """Report a successful run."""
         self._ping("")
 
     def bad(self) -> None:
-        """Report a failed run."""
         self._ping("/fail")
 
     def _ping(self, suffix: str) -> None:

@@ -46,7 +46,6 @@ class SendmailChannel:
 
     @property
     def name(self) -> str:
-        """Return a fixed name; there is one sendmail."""
         return "sendmail"
 
     def send(self, message: Message) -> None:
@@ -63,7 +62,6 @@ class SendmailChannel:
 
 
 def is_usable(program: str = PROGRAM, *, status_file: str = "/proc/self/status") -> bool:
-    """Return whether sendmail is installed and works for this process."""
     if not os.access(program, os.X_OK):
         return False
     return not _is_barred_from_privileges(status_file) or not needs_privileges(program)

@@ -51,11 +51,9 @@ class SmtpChannel:
 
     @property
     def name(self) -> str:
-        """Return the recipient's address with a prefix."""
         return f"mail:{self.to}"
 
     def send(self, message: Message) -> None:
-        """Send the mail to the server."""
         mail = make_mail(message, sender=sender_of(self.mail.sender, self.hostname), to=self.mail.to)
         sender, recipient = address_of(str(mail["From"])), address_of(self.to)
         server = f"{self.mail.host}:{self.mail.port}"
@@ -71,7 +69,6 @@ class SmtpChannel:
             raise ChannelError(text, is_permanent=True) from error
 
     def _refuse(self, server: str, error: OSError) -> NoReturn:
-        """Raise the ChannelError for an error of the exchange."""
         if isinstance(error, smtplib.SMTPException):
             raise ChannelError(f"{server}: {_say(error)}", is_permanent=_is_permanent(error)) from error
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -205,7 +202,6 @@ def _say(error: smtplib.SMTPException) -> str:
 
 
 def _answers(error: smtplib.SMTPException) -> list[tuple[int, str]]:
-    """Return the server's replies that the error contains."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return [(code, _text(reply)) for code, reply in error.recipients.values()]
     if isinstance(error, smtplib.SMTPResponseException):

@@ -113,7 +113,6 @@ class AlertStatus(NamedTuple):
 
 
 def find_alert_status(c: Connection, config: Config, now: int) -> AlertStatus:
-    """Return the state of alerts, read from the catalog."""
     group_s = config.alerts.group_s
     unsent, unsent_since = outbox.count_unsent(c)
     return AlertStatus(

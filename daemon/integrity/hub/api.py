@@ -54,7 +54,7 @@ from integrity.hub.token_use import TokenInUse, note_use, require_free, require_
 from integrity.reporting import protocol
 from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, ReportMessage
-from integrity.web.addresses import find_address_group
+from integrity.web.endpoint import find_address_group
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

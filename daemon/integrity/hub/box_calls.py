@@ -22,7 +22,7 @@ from integrity.hub.reported import (
 )
 from integrity.reporting.forms import Number, describe_form
 from integrity.reporting.protocol import JSON_LINES, MOST_BODY_BYTES, JsonObject
-from integrity.web.openapi import JsonInterface, describe_answer
+from integrity.web.json_pages import JsonInterface, describe_answer
 
 PREFIX = "/hub/v1"
 

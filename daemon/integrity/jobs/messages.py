@@ -158,22 +158,18 @@ def _after_crash(interruption: Interruption | None) -> str:
 
 
 def linked(other: str, message: str) -> str:
-    """Describe a new name of a file that has an open finding."""
     return f"This is another name of {other}, which has an open finding: {message}"
 
 
 def copied(other: str, message: str) -> str:
-    """Describe a copy of damaged content."""
     return f"This is a copy of {other}, made after that file was damaged: {message}"
 
 
 def renamed(other: str, message: str) -> str:
-    """Describe a file with an open finding that was renamed over another one and written to."""
     return f"This file was {other} when the problem was found, and was written to since: {message}"
 
 
 def restored(recorded_at: int) -> str:
-    """Describe a file that came back with its old size and time, but other content."""
     date = time.strftime("%Y-%m-%d", time.gmtime(recorded_at))
     return (
         f"The file was deleted and restored. Its size and modification time are those recorded on {date}, its content"
@@ -182,7 +178,6 @@ def restored(recorded_at: int) -> str:
 
 
 def of_newer_content(text: str) -> str:
-    """Describe damage of newer content that was not accepted yet."""
     return f"Newer content of this file, not yet accepted, is affected: {text}"
 
 
@@ -193,7 +188,6 @@ MEND_NEWER_CONTENT = (
 
 
 def transient(*, is_unsteady: bool) -> str:
-    """Describe wrong data that did not come from the disk's surface."""
     if is_unsteady:
         return "Every read gave different data: the disk, its cable, the controller, or the memory is failing."
     return (
@@ -230,7 +224,6 @@ def on_mirror(mirror: Mirror, bad_devices: Sequence[str], *, is_one_copy: bool) 
 
 
 def one_good_copy(mirror: Mirror) -> str:
-    """Explain why one good read does not end a finding."""
     return (
         f"was read correctly this time, but is on a mirror ({mirror.name}), where another copy may still be damaged."
         " Rewrite the file (repair or restore it), or scrub it as root while the service is stopped, which reads every"
@@ -239,7 +232,6 @@ def one_good_copy(mirror: Mirror) -> str:
 
 
 def unreadable(reason: str, ranges: Sequence[ByteRange], *, is_recorded: bool) -> str:
-    """Describe what could not be read."""
     record = "Its record is kept." if is_recorded else "It is not recorded yet; the next scan tries again."
     if not ranges:
         return f"The file can't be read: {reason}. {record}"
@@ -279,18 +271,15 @@ KEEPS_NO_TIMES = (
 
 
 def vanished(command: str) -> str:
-    """Report a recorded file that was not found."""
     return f"is recorded and was not found; to find out whether it was moved or deleted: {command}"
 
 
 def displaced(command: str, error: ReadError | None) -> str:
-    """Report that another file, readable or not, has the name of a recorded one."""
     other = "another file" if error is None else f"another, unreadable file ({error})"
     return f"{other} has this name now; to find out what became of the recorded one: {command}"
 
 
 def newer_waits(path: bytes) -> str:
-    """Report that a file with a finding was changed since."""
     return (
         "was written to after the problem was found: the finding below is about its former content; to keep the present"
         f" content: {program.command('accept', path, '--reason WHY')}"
@@ -308,7 +297,6 @@ OTHER_MOUNT = (
 
 
 def unshown(count: int) -> str:
-    """Warn of a folder whose listing is at fault."""
     files, them = ("1 recorded file is", "it") if count == 1 else (f"{count:,} recorded files are", "them")
     return (
         f"{files} there, but the listing of the folder does not show {them}; checked all the same. If the folder is not"
@@ -327,27 +315,22 @@ _SKIPPED = {
 
 
 def resolved(finding: Finding, resolution: str) -> str:
-    """Report a finding that was resolved."""
     return f"finding {finding.id}, {headline(finding.kind, finding.certainty)}, is resolved: {resolution}"
 
 
 def skipped(reason: SkipReason) -> str:
-    """Say why a name is not covered."""
     return _SKIPPED[reason]
 
 
 def suspended(reason: str) -> str:
-    """Report a root that is not being checked."""
     return f"{reason}. Nothing there is being checked; no records were removed."
 
 
 def never_there(reason: str) -> str:
-    """Report a configured root that was never found."""
     return f"{reason}. Nothing of it is recorded or verified."
 
 
 def ransomware(signs: Iterable[str]) -> str:
-    """Describe changes that look like the work of ransomware."""
     return f"This looks like ransomware: {'; '.join(signs)}"
 
 
@@ -380,7 +363,6 @@ def lost_storage(before_bytes: int, now_bytes: int) -> str:
 
 
 def device_failing(errors: int) -> str:
-    """Report a device that is left alone."""
     return f"{errors:,} read errors: the disk is left alone, so that it lasts until its files are saved."
 
 
@@ -555,12 +537,10 @@ _BESIDE = {CopyVote.SAME: "had the recorded content", CopyVote.DIFFERS: "had oth
 
 
 def many_more(kind: FindingKind, count: int, copy: str) -> str:
-    """Report more files of a kind than are listed."""
     return f"{count:,} more files {KINDS[kind].of_many} in the copy {copy}; one by one: integrity --json compare"
 
 
 def not_comparable(reasons: Counter[str], copy: str) -> str:
-    """Report how many files could not be compared, and why."""
     shown = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common(_REASONS_SHOWN))
     more = f"; and {len(reasons) - _REASONS_SHOWN:,} other reasons" if len(reasons) > _REASONS_SHOWN else ""
     return (
@@ -569,7 +549,6 @@ def not_comparable(reasons: Counter[str], copy: str) -> str:
 
 
 def unreachable(reason: str, compared: int) -> str:
-    """Report a copy that can't be reached, or was lost after so many files."""
     if compared:
         return f"The copy was lost after {compared:,} files; the others were not compared: {reason}"
     return f"The copy can't be reached, so no file was compared: {reason}"
@@ -581,23 +560,19 @@ FILE_DIFFERS = "the file is not the recorded content, so the checksum that its c
 
 
 def file_not_read(reason: str) -> str:
-    """Report a file that could not be read for the kind of checksum that its copy stores."""
     return f"the kind of checksum that the copy stores is not recorded, and the file could not be read for it: {reason}"
 
 
 def accused_not_read(reason: str) -> str:
-    """Report a file of which the copy states another checksum, and which could not be read."""
     return f"the checksum that the copy stores is not the recorded one, and the data can't be read: {reason}"
 
 
 def sort_of_objects(folder: bytes, encryption: str, kinds: Sequence[Kind]) -> str:
-    """Name objects of one folder, encryption and kinds of checksum."""
     place = f"{show_path(folder)}/" if folder else "the top folder"
     return f"{', '.join([*kinds, *([f'encryption {encryption}'] if encryption else [])])} in {place}"
 
 
 def strange_checksums(sorts: Sequence[str], right: int, left: int) -> str:
-    """Report stored checksums that differ from those of intact data, and how many files were left unread for that."""
     more = f"; and {len(sorts) - _REASONS_SHOWN:,} more" if len(sorts) > _REASONS_SHOWN else ""
     shown = f"{'; '.join(sorts[:_REASONS_SHOWN])}{more}"
     if not left:
@@ -616,24 +591,20 @@ IS_ITSELF = "it is the file itself, by a hard link or a folder that is mounted t
 
 
 def another_disk(place: str, name: str) -> str:
-    """Report a disk that takes turns with another one at the place of a copy."""
     return f"{place}: another disk is there than at the last comparison; its results are kept apart, as {name}"
 
 
 def strange(files: int) -> str:
-    """Report a copy that has nothing in common with what is recorded."""
     which = f"none of its {files:,} files has the name of a recorded one" if files else "none of its names can be used"
     why = "its disk is not mounted, or it is a copy of something else, or of another folder"
     return f"{which}: {why}; nothing was concluded"
 
 
 def extra(*, is_here: bool) -> str:
-    """Report a file that only the copy has."""
     return "is in the copy; the file here is not recorded, so it was not compared" if is_here else "is only in the copy"
 
 
 def strange_and_short(listed: int, files: int) -> str:
-    """Report that something else, with few of the recorded files, replaced a copy."""
     return (
         f"another disk is there than at the last comparison, with only {listed:,} of {files:,} files: is the"
         " copy's disk mounted? Nothing was concluded; if this is the copy from now on, make a complete backup first"
@@ -644,12 +615,10 @@ TOO_MANY_TROUBLES = "too many of the copy's names could not be looked at"
 
 
 def more_troubles(count: int) -> str:
-    """Count the troubles that were not listed."""
     return f"in the copy: {count:,} more names could not be looked at, or can't be names in a copy"
 
 
 def gone_silent(reason: str) -> str:
-    """Report a mounted copy that went away while it was read."""
     return f"stopped responding: {reason}; check its disk or server, mount it again, then compare again"
 
 
@@ -663,12 +632,10 @@ BEHIND = "the backup is allowed to be this far behind"
 
 
 def renamed_in_copy(path: bytes, copy: str) -> str:
-    """Report the name under which a copy has a file."""
     return f"the copy {copy} has it as {show_path(path)}: renamed since the backup"
 
 
 def shared(copy: str, count: int, files: int) -> str:
-    """Report files of a copy that are reflinks of the originals, or a snapshot of them."""
     return (
         f"{count:,} of {files:,} files of the copy {copy} share their data on the disk with yours (a snapshot or"
         " reflinks): one bad block damages both; make a copy on another disk"
@@ -676,7 +643,6 @@ def shared(copy: str, count: int, files: int) -> str:
 
 
 def copy_transient(copy: str) -> str:
-    """Report two reads of the same data that differed."""
     return (
         f"The copy {copy} was read twice; the first read was wrong, the second right: the memory, the cable, the"
         " controller, or the network delivered wrong data once."

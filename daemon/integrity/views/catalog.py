@@ -31,7 +31,6 @@ _DAY_S = 86_400
 
 
 def describe_stats(path: bytes, stats: Stats, backups: list[BackupFile], now: int) -> Iterator[str]:
-    """Write how many files the catalog knows, its own size and growth, and its last backup."""
     yield show_path(path)
     places = count(stats.roots, "watched folder")
     yield f"  records    {count(stats.files, 'file')} ({format_size(stats.data_bytes)}) in {places}"
@@ -88,7 +87,6 @@ def _describe_backup(path: bytes, stats: Stats, backups: list[BackupFile], now: 
 
 
 def describe_tables(stats: Stats) -> Iterator[str]:
-    """Write what developers want to know: the tables."""
     yield f"  schema     {stats.revision}, id {stats.uuid}"
     for table in stats.tables:
         size = "" if table.bytes is None else format_size(table.bytes)
@@ -96,7 +94,6 @@ def describe_tables(stats: Stats) -> Iterator[str]:
 
 
 def stats_object(path: bytes, stats: Stats, backups: list[BackupFile], now: int) -> JsonObject:
-    """Write the same for programs."""
     growth = find_growth(stats, backups, now)
     return path_fields("path", path) | {
         "uuid": stats.uuid,

@@ -37,7 +37,6 @@ def describe_unreachable(name: str, since: int | None) -> str:
 
 
 def describe_copy(one: CopyStatus, status: Status, live: ServiceView, styler: Styler) -> Iterator[str]:
-    """Write a few lines on a copy."""
     name = "" if one.name == one.url else f" {printable(one.name)}:"
     yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
     yield f"  compared   {describe_comparisons(one, styler)}"
@@ -57,7 +56,6 @@ def describe_copy(one: CopyStatus, status: Status, live: ServiceView, styler: St
 
 
 def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
-    """Make the object of a copy."""
     waits = one.waits
     return {
         "name": one.name,
@@ -81,7 +79,6 @@ def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
 
 
 def describe_comparisons(one: CopyStatus, styler: Styler) -> str:
-    """Say how much of it was compared, and when."""
     waits = one.waits
     promise = "" if one.verify_every_s is None else f" within {format_duration(one.verify_every_s)}"
     if waits is None or waits.last_compared_at is None:
@@ -101,7 +98,6 @@ def describe_comparisons(one: CopyStatus, styler: Styler) -> str:
 
 
 def describe_level(one: CopyStatus) -> str:
-    """Say how closely its files were looked at."""
     waits = one.waits
     if waits is None or not waits.compared:
         return ""
@@ -200,7 +196,6 @@ def _show(version: CopyVersion) -> str:
 
 
 def version_objects(path: bytes, history: CopyHistory) -> Iterator[JsonObject]:
-    """Write one object for each version, the newest first."""
     for one in history.found:
         for version in reversed(one.versions):
             yield {
@@ -231,25 +226,21 @@ _COUNTED = {
 
 
 def describe_compared_version(found: ComparedVersion) -> str:
-    """Write how many files of a version are what, in one line."""
     parts = [f"{found.counts[word]:,} {words}" for word, words in _COUNTED.items() if found.counts[word]]
     return f"{_show(found.version)}: {', '.join(parts) or 'no files'}"
 
 
 def compared_version_object(found: ComparedVersion, copy: str) -> JsonObject:
-    """Write how many files of a version are what."""
     counts = {f"files_{word}": found.counts[word] for word in _COUNTED}
     return {"copy": copy, "version": found.version.name, "taken_at": iso_time(found.version.taken_at), **counts}
 
 
 def describe_told_file(told: ToldFile) -> str:
-    """Write a file of a version that can't be read, or that changed silently."""
     words = f"UNREADABLE: {told.reason}" if told.reason else _SILENT_AFTER
     return f"  {show_path(told.path)}: {words}"
 
 
 def told_file_object(told: ToldFile, copy: str) -> JsonObject:
-    """Write a file of a version that can't be read, or that changed silently."""
     return {
         **path_fields("path", told.path),
         "copy": copy,
@@ -260,7 +251,6 @@ def told_file_object(told: ToldFile, copy: str) -> JsonObject:
 
 
 def describe_silent_change(change: SilentChange) -> Iterator[str]:
-    """Write a file that changed silently between two versions."""
     yield f"Changed under the same time  {show_path(change.path)}"
     yield f"    {change.size_bytes:,} bytes, modified {exact_time(change.mtime_ns)}, before and after"
     yield f"    between the versions of {_show(change.older)} and {_show(change.newer)}"
@@ -269,7 +259,6 @@ def describe_silent_change(change: SilentChange) -> Iterator[str]:
 
 
 def silent_change_object(change: SilentChange, copy: str) -> JsonObject:
-    """Write a file that changed silently between two versions."""
     return {
         **path_fields("path", change.path),
         "copy": copy,
@@ -289,7 +278,6 @@ _SIDE_WIDTH = _HEX_WIDTH + 2 + _ROW_BYTES
 
 
 def describe_file_difference(found: FileDifference) -> Iterator[str]:
-    """Write sizes and times of a file and its copy, what shows in the bytes, and a dump of what differs."""
     from integrity.jobs.byte_pattern import SIDE_NAMES, Side, describe_difference  # here, for --help does without
 
     difference = found.difference
@@ -319,7 +307,6 @@ def _describe_side(size_bytes: int, mtime_ns: int | None) -> str:
 
 
 def _dump(one: DifferingRange) -> Iterator[str]:
-    """Write the rows of a range: both sides in hex, and what of them is printable ASCII."""
     for at in range(0, len(one.file), _ROW_BYTES):
         sides = (_show_row(data[at : at + _ROW_BYTES]) for data in (one.file, one.copy))
         yield f"  {one.offset + at:>14,}  {' | '.join(sides)}".rstrip()
@@ -334,7 +321,6 @@ def _show_row(data: bytes) -> str:
 
 
 def difference_object(found: FileDifference) -> JsonObject:
-    """Write a difference."""
     from integrity.jobs.byte_pattern import describe_difference
 
     difference = found.difference

@@ -45,7 +45,6 @@ READ_HOW = {
 
 
 def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
-    """Write all that is known of a file, or the findings in a folder."""
     yield show_path(absolute(story.root, story.path))
     yield f"  root        {show_path(story.root)}"
     if story.record is not None or not story.is_folder:
@@ -74,7 +73,6 @@ def describe_file(story: FileStory) -> Iterator[str]:
 
 
 def _differs(story: FileStory, copy: FileCopy) -> bool:
-    """Return whether the file and the copy are known to have different content."""
     if copy.state is None:
         return False
     is_damaged = any(one.kind in REPAIRABLE and one.copy is None for one in story.open_findings)
@@ -125,7 +123,6 @@ _OTHER_CONTENT = (CopyVote.DIFFERS, CopyVote.OLDER)
 
 
 def describe_copy_state(state: CopyState | None, *, is_left_out: bool) -> str:
-    """Say what a copy said last, and how well that is known."""
     if state is None and is_left_out:
         return "left out of this backup on purpose"
     if state is None:
@@ -188,7 +185,6 @@ def _describe_candidate(candidate: FileVersion) -> str:
 
 
 def file_object(story: FileStory) -> JsonObject:
-    """Write the object of a file."""
     fields: JsonObject = {
         **path_fields("path", absolute(story.root, story.path)),
         **path_fields("root", story.root),

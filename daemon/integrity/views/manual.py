@@ -20,5 +20,4 @@ def find_manual_pages() -> dict[str, Traversable]:
 
 
 def read_title(page: Traversable) -> str:
-    """Return the title of a page: its first heading."""
     return next(line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("# "))[2:]

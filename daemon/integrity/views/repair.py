@@ -140,7 +140,6 @@ def _describe_apply(plan: FilePlan, *, applies: bool, has_options: bool) -> Iter
 
 
 def plan_object(plan: FilePlan) -> JsonObject:
-    """Write the object of a plan."""
     expected, record, inspection = plan.expected, plan.record, plan.inspection
     return {
         **path_fields("path", absolute(plan.root, plan.path)),
@@ -175,7 +174,6 @@ def write_plan(plan: FilePlan) -> RepairPlanned:
 
 
 def repaired_object(done: RepairedFile) -> JsonObject:
-    """Write the object of a file that was repaired, or was not."""
     kept: JsonObject = {"kept": None} if done.kept is None else path_fields("kept", done.kept)
     return {
         **path_fields("path", absolute(done.plan.root, done.plan.path)),
@@ -191,7 +189,6 @@ _LEFT_SHOWN = 20
 
 
 def describe_estimate(one: Estimate) -> Iterator[str]:
-    """Write what protecting a path takes."""
     plan = one.plan
     if not plan.files:
         yield f"{show_path(one.path)}: everything that is recorded is protected"
@@ -213,7 +210,6 @@ def describe_estimate(one: Estimate) -> Iterator[str]:
 
 
 def estimate_object(one: Estimate) -> JsonObject:
-    """Make the object of what protecting a path takes."""
     return {
         **path_fields("path", one.path),
         **path_fields("folder", one.options.folder),
@@ -229,7 +225,6 @@ def estimate_object(one: Estimate) -> JsonObject:
 
 
 def describe_report(made: ProtectReport) -> Iterator[str]:
-    """Write what protecting did."""
     if made.files:
         what = f"{count(made.files, 'file')} ({format_size(made.size_bytes)})"
         yield f"protect: {what} by {format_size(made.parity_bytes)} of parity, in {count(made.sets, 'set')}"
@@ -243,7 +238,6 @@ def describe_report(made: ProtectReport) -> Iterator[str]:
 
 
 def report_object(made: ProtectReport) -> JsonObject:
-    """Make the object of what protecting did."""
     return {
         "sets": made.sets,
         "files": made.files,

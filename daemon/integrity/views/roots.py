@@ -18,7 +18,7 @@ from integrity.paths import path_fields
 from integrity.views.runs import describe_root_run, run_object
 from integrity.views.service import ServiceView, describe_watch
 from integrity.words.findings import describe_kinds
-from integrity.words.text import JsonObject, count, iso_time, local_time
+from integrity.words.text import JsonObject, count, iso_time, local_time, percent
 
 if TYPE_CHECKING:
     from integrity.catalog.own_checks import OwnCheckCounts
@@ -28,24 +28,7 @@ if TYPE_CHECKING:
     from integrity.words.text import Styler
 
 
-def describe_promise(one: RootStatus, styler: Styler) -> Iterator[str]:
-    """Write a line on ages, and where a service scrubs in windows one on what is to come."""
-    if one.coverage.files:
-        yield f"  last seen  {_describe_ages(one)}"
-    said = forecast(one, styler)
-    if said:
-        yield f"  forecast   {said}"
-
-
-def forecast(one: RootStatus, styler: Styler) -> str:
-    """Say whether the windows are enough; empty if no service scrubs in windows."""
-    if one.plan is None or not one.plan.bytes_total:
-        return ""
-    return _describe_plan(one.plan, one.windows, styler)
-
-
 def plan_object(plan: Plan) -> JsonObject:
-    """Make the object of a plan."""
     return {
         "is_kept": plan.is_kept,
         "needed_bytes_per_s": round(plan.needed_bytes_per_s),
@@ -57,30 +40,12 @@ def plan_object(plan: Plan) -> JsonObject:
     }
 
 
-def _describe_ages(one: RootStatus) -> str:
-    """Say how much was last verified (or recorded) how long ago, by bytes, or by files where there are none."""
-    rows = [row for row in one.coverage.histogram if row[2]]
-    total = sum(row[3] for row in rows)
-    shares = [(row[0], row[1], row[3] / total if total else row[2] / one.coverage.files) for row in rows]
-    return ", ".join(f"{_percent(share)} {_say_age(begin, end)}" for begin, end, share in shares)
-
-
-def _say_age(begin: int, end: int | None) -> str:
-    if end is None:
-        return f"over {begin} days ago"
-    return "within 24 h" if not begin else f"{begin} to {end} days ago"
-
-
-def _percent(share: float) -> str:
-    """Write a share so that only nothing is 0 % and only all is 100 %."""
-    if 0 < share < 0.01:
-        return "under 1 %"
-    return "over 99 %" if 0.99 < share < 1 else f"{share:.0%}".replace("%", " %")
-
-
-def _describe_plan(plan: Plan, windows: str, styler: Styler) -> str:
-    """Say whether the windows are enough."""
-    text = f"needs {format_size(plan.needed_bytes_per_s)}/s in {printable(windows)}"
+def describe_forecast(one: RootStatus, styler: Styler) -> str:
+    """Say whether the windows are enough; empty if no service scrubs in windows."""
+    plan = one.plan
+    if plan is None or not plan.bytes_total:
+        return ""
+    text = f"needs {format_size(plan.needed_bytes_per_s)}/s in {printable(one.windows)}"
     if plan.measured_bytes_per_s is not None:
         text += f"; the disk manages {format_size(plan.measured_bytes_per_s)}/s"
     if plan.is_kept:
@@ -91,11 +56,21 @@ def _describe_plan(plan: Plan, windows: str, styler: Styler) -> str:
     return text + (f"; {printable(plan.advice)}" if plan.advice else "")
 
 
+def _describe_ages(one: RootStatus) -> str:
+    """Say how much was last verified (or recorded) how long ago, by bytes, or by files where there are none."""
+    rows = [row for row in one.coverage.histogram if row[2]]
+    total = sum(row[3] for row in rows)
+    parts = []
+    for begin, end, files, size in rows:
+        age = f"over {begin} days ago" if end is None else f"{begin} to {end} days ago" if begin else "within 24 h"
+        parts.append(f"{percent(size / total if total else files / one.coverage.files)} {age}")
+    return ", ".join(parts)
+
+
 AHEAD = "at a time in the future: check the clock"
 
 
 def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterator[str]:
-    """Write the status of a root."""
     covered = one.coverage
     size = f"{count(covered.files, 'file')}, {format_size(covered.bytes)}"
     yield f"{show_path(one.root.path)}  ({one.settings.policy.value}; {size})"
@@ -103,11 +78,13 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
         reason = printable(one.root.state_reason or "")
         yield f"  {styler.style(one.root.state.value, 'yellow')}: {reason}"
     yield f"  verified   {_describe_coverage(one, styler)}"
-    yield from describe_promise(one, styler)
+    if covered.files:
+        yield f"  last seen  {_describe_ages(one)}"
+    if said := describe_forecast(one, styler):
+        yield f"  forecast   {said}"
     if one.own_checks is not None:
         yield f"  own checks {describe_own_checks(one.own_checks)}"
-    said = describe_protection(one)
-    if said:
+    if said := describe_protection(one):
         yield f"  parity     {said}"
     for line in _list_notes(one):
         yield f"  note       {line}"
@@ -122,25 +99,13 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
     yield f"  last scrub {describe_root_run(one.last_scrub)}"
     if one.working is not None:
         yield f"  now        a {one.working.job} is running (process {one.working.pid})"
-    yield from _describe_devices(one, styler) if one.devices else ()
+    for number, line in enumerate(describe_devices(one.devices, round(time.time()), styler)):
+        yield f"  {'' if number else 'disks':<10} {line}"
     if one.root.state is not RootState.SUSPENDED:  # of which the reason is said
         yield from describe_watch(live, one.root.path)
     excluded = [*(["the built-in list"] if one.settings.builtin_excludes else []), *one.settings.exclude]
     yield f"  excluded   {', '.join(printable(text) for text in excluded) or 'nothing'}"
     yield ""
-
-
-def _describe_devices(one: RootStatus, styler: Styler) -> Iterator[str]:
-    from integrity.views.roots import describe_devices  # here, for only the service asks disks
-
-    for number, line in enumerate(describe_devices(one.devices, round(time.time()), styler)):
-        yield f"  {'' if number else 'disks':<10} {line}"
-
-
-def _device_objects(one: RootStatus) -> list[JsonObject]:
-    from integrity.views.roots import device_object
-
-    return [device_object(report, round(time.time())) for report in one.devices]
 
 
 def _describe_coverage(one: RootStatus, styler: Styler) -> str:
@@ -151,7 +116,9 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
         return "none: see what is open below"
     if one.is_overdue:
         size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
-        estimate = "" if one.overdue_read_s is None else f"; reading them takes about {_about(one.overdue_read_s)}"
+        minutes = max(1, round((one.overdue_read_s or 0) / 60))
+        takes = f"; reading them takes about {format_duration(60.0 * minutes)}"
+        estimate = "" if one.overdue_read_s is None else takes
         text = f"{styler.style('OVERDUE', 'yellow')}: {size} not verified in the last {promise}, "
         oldest = f"since {local_time(covered.oldest_at)}" if covered.is_oldest_known else AHEAD
         text += f"oldest {oldest}{estimate}"
@@ -162,7 +129,9 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
         return f"none of {count(covered.files, 'file')} yet; that is due by {local_time(one.due_at)}"
     else:
         age = format_duration(max(0, round(time.time()) - covered.oldest_at))
-        text = f"{_describe_verified(one, promise)} (oldest: {age} ago); next check due {local_time(one.due_at)}"
+        verified, files = covered.verified_files, count(covered.files, "file")
+        which = "all files" if verified == covered.files else f"{verified:,} of {files}"
+        text = f"{which} within the last {promise} (oldest: {age} ago); next check due {local_time(one.due_at)}"
     if covered.never_verified_files:
         size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
         text += (
@@ -171,15 +140,7 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
     return text
 
 
-def _describe_verified(one: RootStatus, promise: str) -> str:
-    """Say how many files were verified in time."""
-    verified, files = one.coverage.verified_files, one.coverage.files
-    which = "all files" if verified == files else f"{verified:,} of {count(files, 'file')}"
-    return f"{which} within the last {promise}"
-
-
 def describe_own_checks(counts: OwnCheckCounts) -> str:
-    """Say what the checks that formats carry said of a root's files."""
     results = counts.results
     if not results:
         return "not tried yet: new files are tested after scrubs"
@@ -211,10 +172,6 @@ def describe_failing(counts: OwnCheckCounts) -> str:
     return text + "."
 
 
-def _about(seconds: float) -> str:
-    return format_duration(max(60.0, round(seconds / 60) * 60))
-
-
 def _list_notes(one: RootStatus) -> Iterator[str]:
     """Say what is known less well than it seems; problems are findings, and are counted in a line of their own."""
     covered, scan = one.coverage, one.last_scan
@@ -235,8 +192,10 @@ def _list_notes(one: RootStatus) -> Iterator[str]:
 
 
 def root_object(one: RootStatus) -> JsonObject:
-    """Write the object of a root."""
-    covered = one.coverage
+    covered, checks, own_checks = one.coverage, one.own_checks, None
+    if checks is not None:
+        results = {result.value: checks.results[result] for result in CheckResult}
+        own_checks = {**results, "open": checks.failing, "since_recorded": checks.since_recorded}
     return {
         **path_fields("path", one.root.path),
         "state": one.root.state.value,
@@ -259,20 +218,15 @@ def root_object(one: RootStatus) -> JsonObject:
         "files_suspect": covered.suspects,
         "histogram": [list(row) for row in covered.histogram],
         "plan": None if one.plan is None else plan_object(one.plan),
-        "own_checks": None if one.own_checks is None else _own_checks_object(one.own_checks),
+        "own_checks": own_checks,
         "findings_open": {kind.value: number for kind, number in sorted(one.open_kinds.items())},
         "last_scan": run_object(one.last_scan),
         "last_scrub": run_object(one.last_scrub),
         "exclude": list(one.settings.exclude),
         "builtin_excludes": one.settings.builtin_excludes,
         "parity": protection_object(one),
-        "devices": _device_objects(one) if one.devices else [],
+        "devices": [device_object(report, round(time.time())) for report in one.devices],
     }
-
-
-def _own_checks_object(counts: OwnCheckCounts) -> JsonObject:
-    results = {result.value: counts.results[result] for result in CheckResult}
-    return {**results, "open": counts.failing, "since_recorded": counts.since_recorded}
 
 
 def describe_protection(one: RootStatus) -> str:
@@ -296,7 +250,6 @@ def describe_protection(one: RootStatus) -> str:
 
 
 def protection_object(one: RootStatus) -> JsonObject | None:
-    """Make the object of how much of a root its parity protects."""
     found = one.protection
     if found is None:
         return None
@@ -310,27 +263,19 @@ def protection_object(one: RootStatus) -> JsonObject | None:
     }
 
 
-def describe_device(report: DeviceReport, now: int, styler: Styler) -> str:
-    """Return in a line what a device reports, and why it could not be read; empty if it never reports anything."""
-    if report.is_silent:
-        return ""
-    values, trouble = describe_values(report, now), describe_trouble(report)
-    shown = styler.style(values, "yellow") if find_signs(report, now) else values
-    read = "" if report.read_at is None else f"{shown} (read {local_time(report.read_at)})"
-    failed = f"not read{' since' if read else ''}: {trouble}" if trouble else ""
-    return f"{name_device(report)}: {'; '.join(filter(None, (read, failed)))}"
-
-
 def describe_devices(reports: tuple[DeviceReport, ...], now: int, styler: Styler) -> Iterator[str]:
-    """Write a line for each device that reports anything, or should."""
+    """Write a line for each device that reports anything, or should: what it reports, why it could not be read."""
     for report in reports:
-        line = describe_device(report, now, styler)
-        if line:
-            yield line
+        if report.is_silent:
+            continue
+        values, trouble = describe_values(report, now), describe_trouble(report)
+        shown = styler.style(values, "yellow") if find_signs(report, now) else values
+        read = "" if report.read_at is None else f"{shown} (read {local_time(report.read_at)})"
+        failed = f"not read{' since' if read else ''}: {trouble}" if trouble else ""
+        yield f"{name_device(report)}: {'; '.join(filter(None, (read, failed)))}"
 
 
 def device_object(report: DeviceReport, now: int) -> JsonObject:
-    """Make the object of a device."""
     return {
         "name": report.name,
         "kind": report.kind.value,

@@ -29,44 +29,37 @@ _OUTCOMES = {
     Outcome.INTERRUPTED: ("interrupted; finished work is kept", "yellow"),
     Outcome.FAILED: ("failed", "red"),
 }
-_STILL_OPEN = ("nothing new, but earlier findings are still open", "yellow")
 
 
 def describe_outcome(outcome: Outcome, styler: Styler) -> str:
-    """Write how a run ended."""
     words, color = _OUTCOMES[outcome]
     return styler.style(words, color)
 
 
 def _describe_end(summary: Summary, styler: Styler) -> str:
     """Write how a run ended; a scan does not answer for what was found before (exit 0), and does not call it well."""
-    counts = summary.counts
-    is_well = not (counts.damaged or counts.unreadable or counts.unstable or counts.findings_open)
-    words, color = _STILL_OPEN
-    if summary.outcome is Outcome.CLEAN and not is_well:
-        return styler.style(words, color)
-    if summary.outcome is Outcome.CLEAN and summary.compared is not None and summary.compared.listed:
+    counts, compared = summary.counts, summary.compared
+    if summary.outcome is not Outcome.CLEAN:
+        return describe_outcome(summary.outcome, styler)
+    if counts.damaged or counts.unreadable or counts.unstable or counts.findings_open:
+        return styler.style("nothing new, but earlier findings are still open", "yellow")
+    if compared is not None and compared.listed:
         return styler.style("nothing differs, but some files are known by size and time only", "yellow")
-    if summary.outcome is Outcome.CLEAN and summary.compared is not None and summary.compared.known_by_record:
+    if compared is not None and compared.known_by_record:
         return styler.style("the copy matches the record", "green")
     return describe_outcome(summary.outcome, styler)
 
 
 def describe_summary(summary: Summary, styler: Styler) -> Iterator[str]:
-    """Write a run's end: how it ended, what became of each name, what was read, what is open."""
     counts, compared = summary.counts, summary.compared
     yield f"{summary.job.value}: {_describe_end(summary, styler)}, after {format_duration(summary.duration_s)}"
     if compared is None:
         yield f"  {count(counts.known - counts.skipped, 'file')}{_tallies(summary)}{_describe_skips(summary)}"
     else:
         yield f"  {count(counts.known, 'file')}{_compared_tallies(counts, compared)}"
-    if compared is not None:
         yield from _describe_compared(compared)
-    rate = (
-        f", {format_size(counts.bytes_read / summary.duration_s)} a second"
-        if summary.duration_s >= 0.1 and counts.bytes_read
-        else ""
-    )
+    is_rated = summary.duration_s >= 0.1 and counts.bytes_read
+    rate = f", {format_size(counts.bytes_read / summary.duration_s)} a second" if is_rated else ""
     yield f"  {format_size(counts.bytes_read)} read{rate}"
     if counts.findings_open:
         yield f"  {count(counts.findings_open, 'finding')} open, {counts.findings_opened:,} of them new"
@@ -84,24 +77,18 @@ def _describe_compared(compared: Compared) -> Iterator[str]:
     said = " and ".join(f"{number:,} {way}" for number, way in ways if number)
     where = f"{compared.copy} ({compared.shown})" if compared.copy != compared.shown else compared.copy
     yield f"  with {printable(where)}{f': {said}' if said else ''}"
-    here = list(_describe_here(compared))
+    here = []  # a copy that matches a record says nothing about the file
+    if compared.read_here:
+        here.append(f"{count(compared.read_here, 'file')} read{'' if compared.cached else ' from the disk'}")
+    if compared.known_by_record and compared.oldest_record_at is not None:
+        hint = "--read reads both sides" if compared.can_read else f"{program.command('scrub')} reads them"
+        known, their = count(compared.known_by_record, "file"), "its" if compared.known_by_record == 1 else "their"
+        oldest = f"the oldest last read {local_time(compared.oldest_record_at)}"
+        here.append(f"{known} known by {their} record only, {oldest} ({hint})")
     if here:
         yield f"  here: {'; '.join(here)}"
     if compared.extra:
         yield f"  {count(compared.extra, 'file')} only in the backup"
-
-
-def _describe_here(compared: Compared) -> Iterator[str]:
-    """Write how the files here were looked at: a copy that matches a record says nothing about the file."""
-    if compared.read_here:
-        yield f"{count(compared.read_here, 'file')} read{'' if compared.cached else ' from the disk'}"
-    if compared.known_by_record and compared.oldest_record_at is not None:
-        hint = "--read reads both sides" if compared.can_read else f"{program.command('scrub')} reads them"
-        known = count(compared.known_by_record, "file")
-        yield (
-            f"{known} known by {'its' if compared.known_by_record == 1 else 'their'} record only, the oldest last read"
-            f" {local_time(compared.oldest_record_at)} ({hint})"
-        )
 
 
 def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
@@ -173,7 +160,6 @@ def _tallies(summary: Summary) -> str:
 
 
 def note_object(note: Note) -> JsonObject:
-    """Write a note."""
     return {
         "kind": note.kind.value,
         **path_fields("path", absolute(note.root, note.path)),
@@ -183,60 +169,38 @@ def note_object(note: Note) -> JsonObject:
 
 
 def summary_object(summary: Summary) -> JsonObject:
-    """Write a summary: each known name in exactly one tally, and some "of which"."""
-    counts = summary.counts
-    return {
+    """Write a summary: each known name in exactly one tally, some "of which", and how a copy was looked at."""
+    counts, compared = summary.counts, summary.compared
+    fields = {
         "job": summary.job.value,
         "started_at": iso_time(summary.started_at),
         "finished_at": iso_time(summary.finished_at),
         "outcome": summary.outcome.value,
-        "files_known": counts.known,
-        "files_verified": counts.verified,
-        "files_new": counts.new,
-        "files_changed": counts.changed,
-        "files_damaged": counts.damaged,
-        "files_missing": counts.missing,
-        "files_unreadable": counts.unreadable,
-        "files_unstable": counts.unstable,
-        "files_skipped": counts.skipped,
-        "files_not_due": counts.not_due,
-        "files_moved": counts.moved,
+        **count_files(counts, "known verified new changed damaged missing unreadable unstable skipped not_due moved"),
         "bytes_read": counts.bytes_read,
         "duration_s": round(summary.duration_s, 3),
         "findings_opened": counts.findings_opened,
         "findings_open": counts.findings_open,
-        **({} if summary.compared is None else _compared_fields(summary.compared)),
     }
-
-
-def _compared_fields(compared: Compared) -> JsonObject:
-    """Write what a comparison found, and how it looked: what the copy states, or its bytes."""
+    if compared is None:
+        return fields
     return {
+        **fields,
         "copy": compared.copy,
         "url": compared.shown,
-        "files_published": compared.published,
-        "files_read": compared.read,
-        "files_cached": compared.cached,
-        "files_listed": compared.listed,
-        "files_read_here": compared.read_here,
-        "files_known_by_record": compared.known_by_record,
-        "oldest_record_at": None if compared.oldest_record_at is None else iso_time(compared.oldest_record_at),
-        "files_extra": compared.extra,
-        "files_differing": compared.differing,
-        "files_conflicting": compared.conflicting,
-        "files_newer": compared.newer,
-        "files_stale": compared.stale,
-        "files_shared": compared.shared,
-        "files_renamed": compared.renamed,
-        "files_behind": compared.behind,
-        "files_repairable": compared.repairable,
-        "files_not_comparable": compared.not_comparable,
-        "files_left_out": compared.left_out,
+        **count_files(compared, "published read cached listed read_here known_by_record"),
+        "oldest_record_at": iso_time(compared.oldest_record_at),
+        **count_files(compared, "extra differing conflicting newer stale shared renamed behind repairable"),
+        **count_files(compared, "not_comparable left_out"),
     }
+
+
+def count_files(counts: RunCounts | Compared, names: str) -> JsonObject:
+    """Return numbers of files as ``files_NAME``."""
+    return {f"files_{name}": getattr(counts, name) for name in names.split()}
 
 
 def describe_root_run(run: RunRecord | None) -> str:
-    """Write a run on one line."""
     if run is None:
         return "never"
     if run.outcome is None:
@@ -251,16 +215,13 @@ def describe_root_run(run: RunRecord | None) -> str:
 
 
 def run_object(run: RunRecord | None) -> JsonObject | None:
-    """Write the object of a run."""
     if run is None:
         return None
     return {
         "started_at": iso_time(run.started_at),
         "finished_at": iso_time(run.finished_at),
         "outcome": run.outcome.value if run.outcome else None,
-        "files_known": run.counts.known,
-        "files_skipped": run.counts.skipped,
-        "files_unstable": run.counts.unstable,
+        **count_files(run.counts, "known skipped unstable"),
         "bytes_read": run.counts.bytes_read,
         "duration_s": run.duration_s,
         "error": run.error,

@@ -15,7 +15,7 @@ from integrity.model import FindingKind, RootState
 from integrity.paths import path_fields
 from integrity.views.copies import describe_unreachable
 from integrity.views.roots import describe_failing
-from integrity.views.runs import run_object
+from integrity.views.runs import count_files, run_object
 from integrity.views.service import ServiceView, find_idleness
 from integrity.words.findings import describe_kinds, find_source, finding_object
 from integrity.words.text import JsonObject, count, iso_time, local_time
@@ -81,7 +81,6 @@ _COLORS = {Gravity.GOOD: "green", Gravity.WARNING: "yellow", Gravity.PROBLEM: "r
 
 
 def describe_sentence(sentence: Sentence, styler: Styler) -> Iterator[str]:
-    """Write how everything is as the first lines of an output."""
     yield styler.style(sentence.text, _COLORS[sentence.gravity])
     for line in sentence.more:
         yield f"  {line}"
@@ -114,7 +113,6 @@ def _praise(status: Status) -> str:
 
 
 def _find_gap(one: RootStatus) -> list[str]:
-    """Say what of a root is not being checked, or was not in time."""
     covered, place = one.coverage, show_path(one.root.path)
     if one.root.state is RootState.PAUSED:
         return [f"{place} is paused: nothing there is being checked."]
@@ -177,23 +175,14 @@ class HubWords:
     """Writes what is reported to a hub, as ``--json`` and the page write it."""
 
     def write_finding(self, finding: Finding) -> JsonObject:
-        """Write a finding."""
         return finding_object(finding)
 
     def write_run(self, run: RunRecord, root: bytes) -> JsonObject:
-        """Write a run."""
-        counts = {
-            "files_verified": run.counts.verified,
-            "files_new": run.counts.new,
-            "files_changed": run.counts.changed,
-            "files_damaged": run.counts.damaged,
-            "files_missing": run.counts.missing,
-            "findings_opened": run.counts.findings_opened,
-        }
+        counts = count_files(run.counts, "verified new changed damaged missing")
+        counts["findings_opened"] = run.counts.findings_opened
         return {"id": run.id, "job": run.job.value, **path_fields("path", root), **(run_object(run) or {}), **counts}
 
     def write_action(self, action: ActionRecord) -> JsonObject:
-        """Write an action."""
         done = action.action
         return {
             "id": action.id,
@@ -208,7 +197,6 @@ class HubWords:
         }
 
     def sum_up(self, status: Status, state: DaemonState) -> tuple[str, str]:
-        """Return the sentence that says how everything is, and how bad it is."""
         sentence = sum_up_status(status, ServiceView(state))
         return sentence.text, _STATES[sentence.gravity]
 
@@ -240,7 +228,6 @@ def _waiting(hub: HubStatus) -> str:
 
 
 def hub_object(hub: HubStatus, live: ServiceView) -> JsonObject:
-    """Write how reports to the hub fare."""
     return {
         "url": hub.url,
         "complete_at": iso_time(find_complete_at(hub, live)),

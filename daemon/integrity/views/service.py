@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from integrity.catalog.outbox import ChannelState
     from integrity.catalog.root_meta import PastService
     from integrity.service.control.client import DaemonClient
-    from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
+    from integrity.service.states import BusyRoot, DaemonState, QueuedJob
     from integrity.service.systemd.installed import StoppedUnit
     from integrity.words.text import Styler
 
@@ -43,7 +43,6 @@ class ServiceView(NamedTuple):
 
     @property
     def may_run(self) -> bool:
-        """Return whether a service runs, or one that can't be asked may run."""
         return self.state is not None or self.trouble is not None
 
     @property
@@ -97,7 +96,6 @@ def _describe_end(unit: StoppedUnit | None, past: PastService | None) -> str:
 
 
 def describe_service(live: ServiceView) -> Iterator[str]:
-    """Say whether the service runs, what it does, what waits for it, and what comes next."""
     state = live.state
     if state is None:
         why, commands = find_idleness(live)
@@ -115,7 +113,7 @@ def describe_service(live: ServiceView) -> Iterator[str]:
     if live.stop_reason:
         yield f"  its last job could not be recorded: {live.stop_reason}"
     yield from _shorten("  now        ", [_describe_busy(one) for one in state.busy] or ["nothing"])
-    yield from _shorten("  waiting    ", [_describe_queued(one) for one in state.queued])
+    yield from _shorten("  waiting    ", [f"{_name_job(one)}: {printable(one.reason)}" for one in state.queued])
     runs = ", ".join(f"{printable(one.name)} {local_time(one.at)}" for one in state.next_runs)
     yield f"Next runs: {runs or 'none'}"
 
@@ -129,40 +127,28 @@ def _shorten(label: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _describe_busy(one: BusyRoot) -> str:
-
     total = "" if one.bytes_total is None else f" of {format_size(one.bytes_total)}"
     rate = "" if one.rate_bytes_per_s is None else f", {format_size(one.rate_bytes_per_s)} a second"
     done = f"{count(one.files_done, 'file')}, {format_size(one.bytes_done)}{total}{rate}"
-    return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.phase)}, {done}"
+    return f"{_name_job(one)}: {printable(one.phase)}, {done}"
 
 
-def _describe_queued(one: QueuedJob) -> str:
-    return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.reason)}"
-
-
-def _with(copy: str) -> str:
-    return f" with {printable(copy)}" if copy else ""
-
-
-def _place(root: bytes) -> str:
-    return show_path(root) if root else "several roots"
+def _name_job(one: BusyRoot | QueuedJob) -> str:
+    copy = f" with {printable(one.copy)}" if one.copy else ""
+    return f"{printable(one.job)} of {show_path(one.root) if one.root else 'several roots'}{copy}"
 
 
 def describe_watch(live: ServiceView, root: bytes) -> Iterator[str]:
     """Say how well a root is watched, and what of it is not seen and why; nothing where no service tells."""
     if live.state is None:
         return
-    watch = _find_watch(live.state, root)
+    watch = next((one for one in live.state.watch if one.root == root), None)
     if watch is None:
         yield "  watched    no, or not yet: changes are found by scans"
         return
     if watch.folders:
         yield f"  watched    {count(watch.folders, 'folder')}: changes are noticed as they happen"
     yield from _shorten("  not seen   ", [printable(text) for text in watch.blind])
-
-
-def _find_watch(state: DaemonState, root: bytes) -> WatchState | None:
-    return next((one for one in state.watch if one.root == root), None)
 
 
 def find_wait(live: ServiceView, copy: str) -> str | None:
@@ -174,6 +160,7 @@ def find_wait(live: ServiceView, copy: str) -> str | None:
 def service_object(live: ServiceView) -> JsonObject:
     """Write what is known of the service; lists are empty where it tells nothing."""
     state = live.state
+    busy, queued, watch = (state.busy, state.queued, state.watch) if state else ((), (), ())
     return {
         "is_running": state is not None,
         "trouble": live.trouble or live.stop_reason or None,
@@ -183,32 +170,26 @@ def service_object(live: ServiceView) -> JsonObject:
         "pid": state.pid if state else None,
         "version": state.version if state else None,
         "started_at": iso_time(state.started_at) if state else None,
-        "busy": [_busy_object(one) for one in state.busy] if state else [],
-        "queued": [_queued_object(one) for one in state.queued] if state else [],
+        "busy": [
+            {
+                **path_fields("root", one.root),
+                "job": one.job,
+                "phase": one.phase,
+                "files_done": one.files_done,
+                "bytes_done": one.bytes_done,
+                "bytes_total": one.bytes_total,
+                "rate_bytes_per_s": one.rate_bytes_per_s,
+                "copy": one.copy or None,
+            }
+            for one in busy
+        ],
+        "queued": [
+            {**path_fields("root", one.root), "job": one.job, "reason": one.reason, "copy": one.copy or None}
+            for one in queued
+        ],
         "next_runs": [{"name": one.name, "at": iso_time(one.at)} for one in state.next_runs] if state else [],
-        "watch": [_watch_object(one) for one in state.watch] if state else [],
+        "watch": [{**path_fields("root", one.root), "folders": one.folders, "blind": list(one.blind)} for one in watch],
     }
-
-
-def _busy_object(one: BusyRoot) -> JsonObject:
-    return {
-        **path_fields("root", one.root),
-        "job": one.job,
-        "phase": one.phase,
-        "files_done": one.files_done,
-        "bytes_done": one.bytes_done,
-        "bytes_total": one.bytes_total,
-        "rate_bytes_per_s": one.rate_bytes_per_s,
-        "copy": one.copy or None,
-    }
-
-
-def _queued_object(one: QueuedJob) -> JsonObject:
-    return {**path_fields("root", one.root), "job": one.job, "reason": one.reason, "copy": one.copy or None}
-
-
-def _watch_object(one: WatchState) -> JsonObject:
-    return {**path_fields("root", one.root), "folders": one.folders, "blind": list(one.blind)}
 
 
 def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) -> Iterator[str]:
@@ -230,7 +211,6 @@ def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) 
 
 
 def describe_nobody(config_path: bytes) -> Iterator[str]:
-    """Say that no channel is configured, and what to set in which file."""
     from integrity.alerts.status import HOW_TO_TELL, NOBODY
 
     yield NOBODY
@@ -239,7 +219,6 @@ def describe_nobody(config_path: bytes) -> Iterator[str]:
 
 
 def describe_recipients(recipients: Sequence[str]) -> str:
-    """Write who is told, on one line."""
     return f"alerts go to {_list(recipients)}; to try it:  {program.command('alert test')}"
 
 
@@ -288,7 +267,6 @@ def describe_channel(state: ChannelState, styler: Styler) -> Iterator[str]:
 
 
 def channel_object(state: ChannelState) -> JsonObject:
-    """Write how a channel fares."""
     return {
         "name": state.name,
         "is_failing": state.failing_since is not None,

@@ -42,7 +42,6 @@ class FolderRow(NamedTuple):
 
 
 def list_folders(rows: Sequence[FolderRow]) -> Iterator[str]:
-    """Yield the lines of the list of folders."""
     names = [show_path(row.folder.path) for row in rows]
     sizes = [_describe_size(row) for row in rows]
     types = [row.folder.capability.fs_type for row in rows]
@@ -54,7 +53,6 @@ def list_folders(rows: Sequence[FolderRow]) -> Iterator[str]:
 
 
 def describe_trust(capability: Capability) -> str:
-    """Say what a file system can be trusted with."""
     if capability.is_remote:
         return "finds damage; a share does not always tell it from an edit"
     if not capability.has_ctime:
@@ -64,7 +62,6 @@ def describe_trust(capability: Capability) -> str:
 
 
 def describe_copy(copy: LikelyCopy) -> str:
-    """Say why a folder looks like a backup, and how complete it seems."""
     words = f"looks like a backup of {show_path(copy.of)}: has {copy.same_size} of {copy.checked} files"
     if copy.path != copy.holder:
         words = f"{show_path(copy.path)} {words}"
@@ -77,7 +74,6 @@ def describe_copy(copy: LikelyCopy) -> str:
 
 
 def describe_series(series: LikelySeries) -> str:
-    """Say which folders look like backups of other times."""
     return f"{count(series.number, 'version')} of {show_path(series.of)}: {series.url.removeprefix('snapshots:')}"
 
 
@@ -98,7 +94,6 @@ def describe_workload(load: Workload, folders: Sequence[bytes], windows: str, ve
 
 
 def describe_mail_ways(ways: MailWays) -> str:
-    """Say how mail can leave."""
     name, forwarded = ways.local_name, ways.forwarded_to
     mailbox = (
         f"mail for {name} goes to {forwarded}" if forwarded else f"mail for {name} stays here if nobody forwards it"
@@ -120,7 +115,6 @@ PUSH_EXPLANATION = (
 
 
 def describe_push_so_far(urls: Sequence[str]) -> Iterator[str]:
-    """Say which services are configured, without their tokens."""
     if urls:
         yield f"So far: {', '.join(map(hide_address, urls))}; keep leaves it so."
 
@@ -136,7 +130,6 @@ def describe_mail(mail: Mail, *, has_others: bool) -> str:
 
 
 def sum_up_config(config: Config, page: PageChoice) -> Iterator[str]:
-    """Yield what a configuration means, a line each."""
     for root in config.roots:
         policy = "  (archive: no file may change)" if root.policy is Policy.ARCHIVE else ""
         yield f"  watch     {show_path(root.path)}{policy}"
@@ -175,7 +168,6 @@ class NextSteps(NamedTuple):
 
 
 def describe_next(steps: NextSteps) -> Iterator[str]:
-    """Yield what will happen, a line each."""
     yield f"  now               files are recorded, which takes {_describe_time(steps.record_s)} or more"
     if steps.compare_at is not None:
         yield "                    then they are compared with the backups; what a backup lacks comes by mail"
@@ -190,7 +182,6 @@ def describe_next(steps: NextSteps) -> Iterator[str]:
 
 
 def describe_parity(size_bytes: int, duration_s: float) -> str:
-    """Say what it takes to heal damage without a backup."""
     takes = f"5 % of it takes {format_size(size_bytes / 20)} and {_describe_time(duration_s)} or more to make"
     plan = program.command("protect FOLDER --folder DIR --plan")
     return f"Parity heals damage without a backup. {takes}; more exactly, before anything is written: {plan}"
@@ -209,7 +200,6 @@ def make_cron_times(windows: str) -> Iterator[tuple[str, str]]:
 
 
 def describe_folder_object(row: FolderRow, copies: Sequence[LikelyCopy | LikelySeries]) -> JsonObject:
-    """Return the fields of a folder for ``--json``."""
     folder, capability = row.folder, row.folder.capability
     return {
         **path_fields("path", folder.path),
@@ -267,7 +257,6 @@ def explain_reach(web: Web, address: str, login: str) -> Iterator[str]:
 
 
 def describe_page(web: Web, choice: PageChoice) -> str:
-    """Say where the page is, and what it may do."""
     reach = "in the network" if choice.reach is PageReach.LAN else "on this machine only"
     return f"{web.url}/  ({reach}; {_POWERS[choice.powers]})"
 
@@ -296,7 +285,6 @@ class PageFacts(NamedTuple):
 
 
 def describe_page_access(facts: PageFacts) -> Iterator[str]:
-    """Yield how to open the page, a line each."""
     web = facts.web
     yield f"The page:           {web.url}/"
     if facts.choice.reach is PageReach.LOCAL:

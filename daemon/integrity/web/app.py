@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from starlette.routing import Route
+
 from integrity.errors import CatalogCorrupt, CatalogLocked, CatalogMissing, SchemaMismatch
 from integrity.web.endpoint import find_hosts
 from integrity.web.frame import Troubles, put_together
+from integrity.web.json_pages import mount_json
 from integrity.web.pages.access import Access
 from integrity.web.pages.actions import ActionPages
-from integrity.web.pages.alerts import AlertPages
-from integrity.web.pages.api import Api
+from integrity.web.pages.api import INTERFACE, find_json_pages, show_health, show_metrics
 from integrity.web.pages.browse import BrowsePages
-from integrity.web.pages.copies import CopyPages
-from integrity.web.pages.findings import FindingPages
+from integrity.web.pages.findings import show_finding, show_findings
 from integrity.web.pages.live import LivePages
-from integrity.web.pages.manual import ManualPages
-from integrity.web.pages.monitoring import Monitoring
-from integrity.web.pages.overview import Overview
+from integrity.web.pages.manual import MANUAL_PAGES
+from integrity.web.pages.overview import show_alerts, show_copies, show_overview, show_settings
 from integrity.web.pages.pictures import PicturePages
-from integrity.web.pages.runs import RunPages
-from integrity.web.pages.settings import SettingsPage
+from integrity.web.pages.runs import show_run, show_runs
 from integrity.web.passwords import LoginThrottle
+from integrity.web.query import read_pages
 from integrity.web.security import GuardAdvice, Sessions
 
 if TYPE_CHECKING:
@@ -41,6 +41,21 @@ _TROUBLES = Troubles(
 )
 
 
+_PAGES = {
+    "/": show_overview,
+    "/findings": show_findings,
+    "/findings/{finding_id:number}": show_finding,
+    "/runs": show_runs,
+    "/runs/{run_id:number}": show_run,
+    "/copies": show_copies,
+    "/alerts": show_alerts,
+    "/settings": show_settings,
+    **MANUAL_PAGES,
+    "/metrics": show_metrics,
+    "/healthz": show_health,
+}
+
+
 def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
     """
     Return the application.
@@ -54,26 +69,18 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
     is_secure = web.has_tls or web.public_url.startswith("https:")
     sessions = Sessions(passwords)
     throttle = LoginThrottle()
-    pictures = PicturePages(site)
-    pages = (
-        Access(site, passwords, sessions, throttle, is_secure=is_secure),
-        ActionPages(site, passwords, throttle),
-        Overview(site),
-        pictures,
-        FindingPages(site, pictures),
-        BrowsePages(site),
-        RunPages(site),
-        CopyPages(site),
-        AlertPages(site),
-        SettingsPage(site),
-        ManualPages(site),
-        Monitoring(site),
-        LivePages(site, sessions),
-        Api(site),
+    routes = (
+        *Access(site, passwords, sessions, throttle, is_secure=is_secure).routes(),
+        *ActionPages(site, passwords, throttle).routes(),
+        *PicturePages(site).routes(),
+        *BrowsePages(site).routes(),
+        *read_pages(site, _PAGES),
+        Route("/live", LivePages(site, sessions).send, methods=["GET"]),
+        mount_json(INTERFACE, find_json_pages(site)),
     )
     return put_together(
         site,
-        pages,
+        routes,
         _TROUBLES,
         sessions=sessions,
         hosts=find_hosts(web, site.hostname),

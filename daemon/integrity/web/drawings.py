@@ -161,7 +161,6 @@ class DayRecord(NamedTuple):
 
     @property
     def has_any(self) -> bool:
-        """Whether anything is known of it."""
         return any(self[1:])
 
 

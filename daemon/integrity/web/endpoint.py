@@ -47,12 +47,10 @@ class Endpoint(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The address."""
         return _split_listen(self.listen)[0]
 
     @property
     def port(self) -> int:
-        """The port."""
         return _split_listen(self.listen)[1]
 
     def check_exposure(self) -> None:
@@ -92,7 +90,6 @@ def find_page_endpoint(settings: Web, own_certificate: bytes = b"") -> Endpoint:
 
 
 def find_hub_endpoint(settings: HubServer) -> Endpoint:
-    """Return where a hub is served."""
     names = EndpointNames("[hub_server]", "certificate", "key", "the tokens of boxes", "set certificate and key")
     return Endpoint(names, settings.listen, settings.certificate, settings.key, settings.trusted_proxy)
 
@@ -119,3 +116,14 @@ def _split_listen(listen: str) -> tuple[str, int]:
     """Return the address and the port of a setting ``listen``."""
     host, _, port = listen.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def find_address_group(address: str) -> str:
+    """Return what counts as one address: of IPv6, the network of 64 bits, in which a client may choose any."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

@@ -19,14 +19,7 @@ from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS
 from integrity.model import ActionVerb, Finding, FindingKind
 from integrity.paths import absolute, shell_path
 from integrity.words.findings import place, title
-from integrity.words.text import count, iso_time, local_time
-
-
-def percent(share: float) -> str:
-    """Write a share so that only nothing is 0 % and only all is 100 %."""
-    if 0 < share < 0.01:
-        return "under 1 %"
-    return "over 99 %" if 0.99 < share < 1 else f"{share:.0%}".replace("%", " %")
+from integrity.words.text import count, iso_time, local_time, percent
 
 
 def ago(seconds: int) -> str:
@@ -36,17 +29,14 @@ def ago(seconds: int) -> str:
 
 
 def quote_path(path: bytes) -> str:
-    """Write a path as a part of a URL."""
     return quote(path, safe="/")
 
 
 def gravity_of(finding: Finding) -> str:
-    """Return the class of a finding's color."""
     return "is-bad" if finding.kind in INTEGRITY_PROBLEMS else "is-warn"
 
 
 def place_of_action(done: Action) -> bytes:
-    """Return the absolute path that an action concerned."""
     return absolute(done.root or b"", done.path)
 
 
@@ -99,7 +89,6 @@ def sort_kinds(counter: Mapping[FindingKind, int]) -> list[tuple[FindingKind, in
 
 
 def begin_sentence(words: str) -> str:
-    """Begin with a capital letter."""
     return words[:1].upper() + words[1:]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -38,14 +38,6 @@ _TITLES = {
 }
 
 
-class PageGroup(Protocol):
-    """The pages about one subject."""
-
-    def routes(self) -> Sequence[BaseRoute]:
-        """Return their routes."""
-        ...
-
-
 class Troubles(NamedTuple):
     """Titles of the page for an error of the program: by its class, and for all others."""
 
@@ -55,7 +47,7 @@ class Troubles(NamedTuple):
 
 def put_together(
     renderer: Renderer,
-    pages: Iterable[PageGroup],
+    routes: Iterable[BaseRoute],
     troubles: Troubles,
     *,
     sessions: Sessions,
@@ -69,7 +61,7 @@ def put_together(
 
     Args:
         renderer: of the pages for errors.
-        pages: with their routes.
+        routes: of the pages.
         troubles: how errors of the program are headed.
         sessions: of log-ins.
         hosts: names under which browsers may ask for the pages, in lower case.
@@ -80,7 +72,7 @@ def put_together(
     static = Mount("/static", StaticFiles(directory=str(resources.files("integrity.web") / "static")))
     errors = _Errors(renderer, troubles)
     app = Starlette(
-        routes=[static, *(route for page in pages for route in page.routes())],
+        routes=[static, *routes],
         exception_handlers={
             HTTPException: errors.show_http,
             BodyTooLarge: errors.show_too_large,
@@ -112,7 +104,6 @@ class _Errors:
         return response
 
     async def show_too_large(self, request: Request, _: Exception) -> Response:
-        """Show that a request was too large."""
         response = self._renderer.render_error(request, 413, _TITLES[413], "Nothing was done.")
         response.headers["Connection"] = "close"  # or else the server would read all that is still to come
         return response
@@ -145,7 +136,6 @@ class _RefusingNul:
         self._errors = errors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
         if scope["type"] != "http" or not has_nul(request := Request(scope)):
             await self._app(scope, receive, send)
             return

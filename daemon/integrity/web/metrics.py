@@ -54,7 +54,6 @@ class _Collector:
         self._live = live
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric."""
         yield from _collect_roots(self._status.roots)
         yield from _collect_devices(self._status)
         yield from self._collect_runs()

@@ -25,7 +25,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from integrity.errors import ConfigError, show_path
-from integrity.web.addresses import find_address_group
+from integrity.web.endpoint import find_address_group
 from integrity.web.private_file import replace_private_file
 
 _log = logging.getLogger(__name__)
@@ -80,12 +80,10 @@ class PasswordStore:
 
     @property
     def is_set(self) -> bool:
-        """Whether a password was set."""
         return bool(self._find_secrets().password_hash)
 
     @property
     def session_key(self) -> str:
-        """The key that signs sessions."""
         return self._find_secrets().session_key
 
     def make_link_token(self) -> str:
@@ -141,7 +139,6 @@ class PasswordStore:
             self._store(replace(known, ended_sessions=ended | {name: now}))
 
     def has_ended(self, name: str) -> bool:
-        """Return whether a session was logged out."""
         return name in self._find_secrets().ended_sessions
 
     async def check(self, password: str) -> bool:
@@ -245,6 +242,5 @@ class LoginThrottle:
         return 0.0
 
     def note_success(self, address: str) -> None:
-        """Forget the failures of an address."""
         with self._lock:
             self._failures.pop(find_address_group(address), None)

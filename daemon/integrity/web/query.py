@@ -1,12 +1,12 @@
-"""Read what a URL asks for, numbers, words, and the raw bytes of a path; and answer it in spite of a short lock."""
+"""Read what a URL or a form asks for, with every value checked; and answer it in spite of a short lock."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -15,11 +15,15 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from integrity.errors import CatalogLocked
+from integrity.web.security import is_form_valid
 
 if TYPE_CHECKING:
+    from starlette.datastructures import FormData
     from starlette.requests import Request
 
+
 Answer = TypeVar("Answer")
+Shared = TypeVar("Shared")
 Word = TypeVar("Word", bound=StrEnum)
 _LARGEST = (1 << 63) - 1
 _LOCKED_S = 1.0
@@ -45,6 +49,11 @@ register_url_convertor("number", _NumberConvertor())
 def read_at(path: str, page: Callable[[Request], object]) -> Route:
     """Return the route of a page that only reads the catalog."""
     return Route(path, patient(page), methods=["GET"])
+
+
+def read_pages(shared: Shared, pages: Mapping[str, Callable[[Shared, Request], object]]) -> list[Route]:
+    """Return the routes of pages that only read the catalog. ``shared``: what all of them get."""
+    return [read_at(path, partial(page, shared)) for path, page in pages.items()]
 
 
 def patient(page: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
@@ -111,3 +120,52 @@ def read_raw_path(request: Request, prefix: str) -> bytes:
     """Return what stands behind a prefix of the URL, as bytes: names of files need not be UTF-8."""
     raw = bytes(request.scope["raw_path"]).partition(b"?")[0]
     return unquote_to_bytes(raw.removeprefix(prefix.encode())).strip(b"/")
+
+
+PAGE_OWNER = "owner, on the page"
+"""Who did something with a form, for the history: there is one password."""
+
+MOST_DAYS = 366
+
+
+async def read_form(request: Request) -> FormData:
+    """
+    Return the form of a request.
+
+    Raises:
+        HTTPException: 403, it does not carry the token of its session.
+    """
+    form = await request.form()
+    if not is_form_valid(request.scope["state"]["session"], form.get("csrf")):
+        raise HTTPException(403, "Your log-in has changed since this form was shown. Load the page again.")
+    return form
+
+
+def read_finding_id(form: FormData) -> int:
+    """
+    Return the number of the finding that a form is about.
+
+    Raises:
+        HTTPException: 400, there is none.
+    """
+    text = str(form.get("id", ""))
+    if not text.isascii() or not text.isdecimal() or len(text) > 18:
+        raise HTTPException(400, "id: must be the number of a finding.")
+    return int(text)
+
+
+def read_days(form: FormData) -> int:
+    """
+    Return for how many days a finding is to be muted.
+
+    Raises:
+        HTTPException: 400, it is no such number.
+    """
+    text = str(form.get("days", ""))
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= MOST_DAYS:
+        raise HTTPException(400, f"days: must be a whole number from 1 to {MOST_DAYS}.")
+    return int(text)
+
+
+def find_address(request: Request) -> str:
+    return request.client.host if request.client else ""

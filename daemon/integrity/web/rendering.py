@@ -51,7 +51,6 @@ class Renderer:
         return False
 
     def render(self, request: Request, template: str, *, status_code: int = 200, **values: Any) -> HTMLResponse:
-        """Write a page."""
         session: BrowserSession | None = request.scope.get("state", {}).get("session")
         page = self.templates.get_template(template).render(
             path=request.scope["path"],
@@ -63,11 +62,9 @@ class Renderer:
         return HTMLResponse(page, status_code)
 
     def render_error(self, request: Request, status_code: int, title: str, text: str) -> HTMLResponse:
-        """Write a page that says what is wrong, and what to do."""
         return self.render(request, "error.html", status_code=status_code, title=title, text=text)
 
     def refuse_form(self, request: Request) -> HTMLResponse:
-        """Refuse a form without the token of its session."""
         return self.render_error(
             request, 403, "This form is too old", "Your log-in has changed since. Load the page again, and repeat it."
         )

@@ -80,7 +80,6 @@ class Sessions:
         return session if self.holds(session) else None
 
     def open(self) -> tuple[str, BrowserSession]:
-        """Return the cookie of a new session, and the session."""
         name = secrets.token_urlsafe(24)
         return self._signer().sign(name).decode(), self._make(name)
 
@@ -163,7 +162,6 @@ class Guard:
         self._is_secure = is_secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -240,7 +238,6 @@ class LimitedBody:
         self._size = 0
 
     async def __call__(self) -> Message:
-        """Return the next message."""
         message = await self._receive()
         self._size += len(message.get("body", b""))
         if self._size > LARGEST_BODY:

@@ -25,7 +25,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from integrity.errors import ConfigError, show_path
-from integrity.web.addresses import find_address_group
+from integrity.web.endpoint import find_address_group
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -76,7 +76,6 @@ class BoundedProtocol(H11Protocol):
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the deadline of a connection that is gone."""
         self._deadline.cancel()
         super().connection_lost(exc)
 
@@ -172,7 +171,6 @@ class _Server(uvicorn.Server):
         self._ready = ready
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen, and call ``ready``."""
         await super().startup(sockets)
         self._ready()
 

@@ -94,7 +94,6 @@ class Site(Renderer):
 
     @property
     def catalog_path(self) -> bytes:
-        """The file of the catalog."""
         return os.path.realpath(self._catalog_option or self.config.catalog)
 
     @contextmanager

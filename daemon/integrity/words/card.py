@@ -87,7 +87,6 @@ def _split(card: Card, page_url: str) -> tuple[list[str], str, list[str], str]:
 
 
 def safe(text: str) -> str:
-    """Write text for HTML."""
     return escape(cut(text))
 
 

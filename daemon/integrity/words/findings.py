@@ -251,7 +251,6 @@ def find_own_source(finding: Finding) -> str | None:
 
 
 def title(finding: Finding) -> str:
-    """Return the headline of a finding."""
     return headline(finding.kind, finding.certainty)
 
 

@@ -12,9 +12,7 @@ JsonObject = dict[str, object]
 class Styler(Protocol):
     """Makes words stand out."""
 
-    def style(self, text: str, color: str) -> str:
-        """Return the text in a color."""
-        ...
+    def style(self, text: str, color: str) -> str: ...
 
 
 class _Plain:
@@ -66,8 +64,14 @@ def count(number: int, noun: str) -> str:
 
 
 def describe_core() -> str:
-    """Say what computes MD5."""
     from integrity.hashing import native_status
 
     core = native_status()
     return f"native, {core.path}" if core.is_native else f"hashlib ({core.path})"
+
+
+def percent(share: float) -> str:
+    """Write a share so that only nothing is 0 % and only all is 100 %."""
+    if 0 < share < 0.01:
+        return "under 1 %"
+    return "over 99 %" if 0.99 < share < 1 else f"{share:.0%}".replace("%", " %")

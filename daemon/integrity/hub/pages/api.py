@@ -36,8 +36,7 @@ from integrity.hub.pages.trees import get_promise
 from integrity.hub.replica_sets import SetStatus, find_set, load_sets, load_their_boxes
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import page_shards
-from integrity.web.json_pages import mount_json
-from integrity.web.openapi import (
+from integrity.web.json_pages import (
     BEFORE,
     LIMIT,
     MOST_ENTRIES,
@@ -47,6 +46,7 @@ from integrity.web.openapi import (
     JsonInterface,
     JsonPage,
     Parameter,
+    mount_json,
     number_parameter,
     word_parameter,
 )

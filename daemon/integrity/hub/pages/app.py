@@ -20,8 +20,9 @@ from integrity.hub.pages.trees import TreePages
 from integrity.web.endpoint import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
-from integrity.web.pages.manual import ManualPages
+from integrity.web.pages.manual import MANUAL_PAGES
 from integrity.web.passwords import LoginThrottle, PasswordStore
+from integrity.web.query import read_pages
 from integrity.web.security import GuardAdvice, Sessions
 
 _TROUBLES = Troubles(
@@ -56,13 +57,12 @@ def make_pages(
         TreePages(site),
         HubFindingPages(site),
         AuditPages(site),
-        ManualPages(site),
         HubMonitoring(site),
         HubApi(site),
     )
     return put_together(
         site,
-        pages,
+        (*(route for page in pages for route in page.routes()), *read_pages(site, MANUAL_PAGES)),
         _TROUBLES,
         sessions=sessions,
         hosts=find_hosts(settings, site.hostname),

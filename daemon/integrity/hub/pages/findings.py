@@ -30,8 +30,17 @@ from integrity.hub.pages.site import HubSite
 from integrity.hub.schema import shared_tree
 from integrity.views.explain import READ_HOW
 from integrity.web.drawings import BlockMap, map_damage
-from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
-from integrity.web.query import includes_resolved, read_at, read_number, read_word
+from integrity.web.query import (
+    PAGE_OWNER,
+    find_address,
+    includes_resolved,
+    read_at,
+    read_days,
+    read_finding_id,
+    read_form,
+    read_number,
+    read_word,
+)
 from integrity.words.findings import damaged_places
 from integrity.words.text import local_time
 

@@ -44,7 +44,6 @@ class Access:
         self._throttle = throttle
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes of these pages."""
         return (
             Route("/login", self.show_login, methods=["GET"]),
             Route("/login", self.log_in, methods=["POST"]),
@@ -93,7 +92,6 @@ class Access:
         return response
 
     async def show_welcome(self, request: Request) -> Response:
-        """Show the form for the first password to whoever has the one-time link."""
         token = request.query_params.get("token", "")
         if not self._passwords.is_link_valid(token):
             return self._refuse_link(request)

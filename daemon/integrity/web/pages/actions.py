@@ -30,8 +30,7 @@ from integrity.paths import absolute
 from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest, RepairPlanned
 from integrity.service.control.socket import find_daemon_of
-from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
-from integrity.web.query import read_at, read_number
+from integrity.web.query import PAGE_OWNER, find_address, read_at, read_days, read_finding_id, read_form, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +77,6 @@ class ActionPages:
         self._limiter = CapacityLimiter(_AT_ONCE)
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes."""
         forms = {
             "ack": self.acknowledge,
             "mute": self.mute,
@@ -95,7 +93,6 @@ class ActionPages:
         return (read_at("/history", self.show_history), *posts)
 
     def show_history(self, request: Request) -> Response:
-        """Show what was decided: who, when, from where, and what came of it."""
         before = read_number(request, "before")
         with self._site.open_catalog() as catalog, catalog.read() as connection:
             found = find_actions(connection, before=before, limit=_PAGE + 1)
@@ -103,25 +100,21 @@ class ActionPages:
         return self._site.render(request, "history.html", title="History", actions=found[:_PAGE], more=more)
 
     async def acknowledge(self, request: Request) -> Response:
-        """Stop the reminders of a finding."""
         form = await self._read(request)
         number = self._read_id(form)
         return await self._act(request, Act(ActVerb.ACK, self._actor(request), ids=(number,)), f"/findings/{number}")
 
     async def mute(self, request: Request) -> Response:
-        """Stop the reminders of a finding for some days."""
         form = await self._read(request)
         number, until = self._read_id(form), int(time.time()) + read_days(form) * _DAY_S
         act = Act(ActVerb.MUTE, self._actor(request), ids=(number,), until=until)
         return await self._act(request, act, f"/findings/{number}")
 
     async def pause(self, request: Request) -> Response:
-        """Exclude a root from all jobs."""
         root = await self._find_root(await self._read(request))
         return await self._act(request, Act(ActVerb.PAUSE, self._actor(request), path=root), "/")
 
     async def resume(self, request: Request) -> Response:
-        """Include a paused root in jobs again."""
         root = await self._find_root(await self._read(request))
         return await self._act(request, Act(ActVerb.RESUME, self._actor(request), path=root), "/")
 
@@ -151,7 +144,6 @@ class ActionPages:
         return await self._ask(request, ask, f"/findings/{number}")
 
     async def test_alert(self, request: Request) -> Response:
-        """Send a test message through every channel."""
         await self._read(request)
         return await self._act(request, Act(ActVerb.TEST_ALERT, self._actor(request)), "/alerts")
 
@@ -224,7 +216,6 @@ class ActionPages:
         return FindingId(read_finding_id(form))
 
     async def _find_root(self, form: FormData) -> bytes:
-        """Return the path of the root that a form names by its number."""
         text = str(form.get("root", ""))
 
         def find() -> bytes | None:
@@ -247,7 +238,6 @@ class ActionPages:
         return found[0]
 
     async def _find_path(self, number: FindingId) -> bytes:
-        """Return the absolute path of the file that a finding is about."""
         finding = await self._find_finding(number)
         if not finding.path:
             raise HTTPException(404)

@@ -75,7 +75,6 @@ class BrowsePages:
         self._lock = threading.Lock()
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes."""
         return (
             read_at("/browse", self.show_roots),
             read_at("/browse/{root_id:number}", self.show_place),
@@ -90,7 +89,6 @@ class BrowsePages:
         return self._site.render(request, "roots.html", title="Files", read_at=status.at, roots=status.roots)
 
     def show_place(self, request: Request) -> Response:
-        """Show a folder or a file."""
         number = int(request.path_params["root_id"])
         path = read_raw_path(request, f"/browse/{number}")
         with self._site.open_catalog() as catalog:
@@ -205,7 +203,6 @@ class MapItem(NamedTuple):
 
 
 def lay_out(root: RootRecord, items: Iterable[MapItem], now: int, promise_s: int) -> Iterable[Place]:
-    """Lay out the largest of a folder's entries."""
     largest = sorted((item for item in items if item.size_bytes > 0), key=lambda item: -item.size_bytes)[:_TILES]
     for tile in layout_tree_map([float(item.size_bytes) for item in largest], _MAP_WIDTH, _MAP_HEIGHT):
         if tile.width < _SMALLEST_TILE or tile.height < _SMALLEST_TILE:
@@ -237,7 +234,6 @@ def find_age(checked_at: int | None, now: int, promise_s: int) -> str:
 
 
 def _find_more(folders: Sequence[object], files: Sequence[object]) -> str:
-    """Return the query of the next page, empty if this is the last one."""
     asked = {}
     if len(folders) > _PAGE:
         asked["folders"] = os.fsdecode(folders[_PAGE - 1].path)  # type: ignore[attr-defined]

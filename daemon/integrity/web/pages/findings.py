@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Route
 
 from integrity.catalog.findings import count_incidents, get_findings, page_incidents
 from integrity.catalog.roots import find_roots
@@ -23,107 +22,90 @@ from integrity.views.explain import READ_HOW, describe_copy_state, digest_fields
 from integrity.web.drawings import BarPart, BlockMap, layout_bar, map_damage
 from integrity.web.filters import quote_path
 from integrity.web.pages.actions import find_check
-from integrity.web.query import includes_resolved, read_at, read_number, read_word
+from integrity.web.pages.pictures import find_sides
+from integrity.web.query import includes_resolved, read_number, read_word
 from integrity.words.findings import damage, describe_names, gather, make_card, sort_by_gravity
 from integrity.words.text import exact_time, local_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from starlette.requests import Request
 
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.explain import FileStory
-    from integrity.web.pages.pictures import PicturePages
     from integrity.web.site import Site
 
 _PAGE = 100
 
 
-class FindingPages:
-    """The pages about findings."""
-
-    def __init__(self, site: Site, pictures: PicturePages) -> None:
-        self._site = site
-        self._pictures = pictures
-
-    def routes(self) -> Sequence[Route]:
-        """Return the routes."""
-        return (
-            read_at("/findings", self.show_list),
-            read_at("/findings/{finding_id:number}", self.show_finding),
+def show_findings(site: Site, request: Request) -> Response:
+    kind, root = read_word(request, "kind", FindingKind), read_number(request, "root")
+    before = read_number(request, "before")
+    copy, shows_all = request.query_params.get("copy") or None, includes_resolved(request)
+    with site.open_catalog() as catalog, catalog.read() as connection:
+        found = page_incidents(
+            connection,
+            before=None if before is None else FindingId(before),
+            limit=_PAGE + 1,
+            root_id=None if root is None else RootId(root),
+            kind=kind,
+            copy=copy,
+            include_resolved=shows_all,
         )
+        counts, roots = count_incidents(connection), find_roots(connection)
+    asked = {key: text for key, text in request.query_params.items() if key != "before"}
+    more = f"?{urlencode(asked | {'before': str(found[_PAGE - 1].id)})}" if len(found) > _PAGE else ""
+    listed = sort_by_gravity(found[:_PAGE])
+    # What is resolved needs no command, and is no part of what is open.
+    groups = [(one,) for one in listed] if shows_all else gather(listed)
+    totals = Counter[FindingKind]()
+    for (_, one, _), number in counts.items():
+        totals[one] += number
+    return site.render(
+        request,
+        "findings.html",
+        title="Findings",
+        entries=[(group, make_card(group)) for group in groups],
+        listed=len(listed),
+        total=totals.total(),
+        totals=totals,
+        kinds=sorted({*totals} | ({kind} if kind else set()), key=GRAVITY.__getitem__),
+        copies=sorted({key[2] for key in counts if key[2]} | ({copy} if copy else set())),
+        roots=roots,
+        asked={"kind": kind, "root": root, "copy": copy, "all": shows_all, "before": before},
+        more=more,
+        query=f"?{urlencode(asked)}" if asked else "",
+    )
 
-    def show_list(self, request: Request) -> Response:
-        """Show a page of the list, as its filters say."""
-        kind, root = read_word(request, "kind", FindingKind), read_number(request, "root")
-        before = read_number(request, "before")
-        copy, shows_all = request.query_params.get("copy") or None, includes_resolved(request)
-        with self._site.open_catalog() as catalog, catalog.read() as connection:
-            found = page_incidents(
-                connection,
-                before=None if before is None else FindingId(before),
-                limit=_PAGE + 1,
-                root_id=None if root is None else RootId(root),
-                kind=kind,
-                copy=copy,
-                include_resolved=shows_all,
-            )
-            counts, roots = count_incidents(connection), find_roots(connection)
-        asked = {key: text for key, text in request.query_params.items() if key != "before"}
-        more = f"?{urlencode(asked | {'before': str(found[_PAGE - 1].id)})}" if len(found) > _PAGE else ""
-        listed = sort_by_gravity(found[:_PAGE])
-        # What is resolved needs no command, and is no part of what is open.
-        groups = [(one,) for one in listed] if shows_all else gather(listed)
-        totals = Counter[FindingKind]()
-        for (_, one, _), number in counts.items():
-            totals[one] += number
-        return self._site.render(
-            request,
-            "findings.html",
-            title="Findings",
-            entries=[(group, make_card(group)) for group in groups],
-            listed=len(listed),
-            total=totals.total(),
-            totals=totals,
-            kinds=sorted({*totals} | ({kind} if kind else set()), key=GRAVITY.__getitem__),
-            copies=sorted({key[2] for key in counts if key[2]} | ({copy} if copy else set())),
-            roots=roots,
-            asked={"kind": kind, "root": root, "copy": copy, "all": shows_all, "before": before},
-            more=more,
-            query=f"?{urlencode(asked)}" if asked else "",
-        )
 
-    def show_finding(self, request: Request) -> Response:
-        """Show one finding."""
-        number = FindingId(request.path_params["finding_id"])
-        with self._site.open_catalog() as catalog:
-            with catalog.read() as connection:
-                found = get_findings(connection, [number])
-            if not found:
-                raise HTTPException(404)
-            finding = found[0]
-            story = explain(catalog, self._site.config, absolute(finding.root, finding.path)) if finding.path else None
-        return self._site.render(
-            request,
-            "finding.html",
-            title=f"Finding {finding.id}",
-            finding=finding,
-            card=make_card((finding,)),
-            is_open=finding.state is not FindingState.RESOLVED,
-            damage=damage(finding),
-            names=describe_names(finding),
-            is_missing=finding.kind is FindingKind.MISSING,
-            is_checkable=find_check(finding) is not None,
-            is_repairable=story is not None and not finding.copy and finding.kind in REPAIRABLE,
-            story=story,
-            seen="" if story is None else identify_seen(story.record, story.candidate),
-            file_url=file_url(finding, story),
-            blocks=map_blocks(finding, story),
-            versions=draw_versions(finding),
-            sides=self._pictures.find_sides(finding, story),
-            evidence=[] if story is None else collect_evidence(story),
-        )
+def show_finding(site: Site, request: Request) -> Response:
+    number = FindingId(request.path_params["finding_id"])
+    with site.open_catalog() as catalog:
+        with catalog.read() as connection:
+            found = get_findings(connection, [number])
+        if not found:
+            raise HTTPException(404)
+        finding = found[0]
+        story = explain(catalog, site.config, absolute(finding.root, finding.path)) if finding.path else None
+    return site.render(
+        request,
+        "finding.html",
+        title=f"Finding {finding.id}",
+        finding=finding,
+        card=make_card((finding,)),
+        is_open=finding.state is not FindingState.RESOLVED,
+        damage=damage(finding),
+        names=describe_names(finding),
+        is_missing=finding.kind is FindingKind.MISSING,
+        is_checkable=find_check(finding) is not None,
+        is_repairable=story is not None and not finding.copy and finding.kind in REPAIRABLE,
+        story=story,
+        seen="" if story is None else identify_seen(story.record, story.candidate),
+        file_url=file_url(finding, story),
+        blocks=map_blocks(finding, story),
+        versions=draw_versions(finding),
+        sides=find_sides(site, finding, story),
+        evidence=[] if story is None else collect_evidence(story),
+    )
 
 
 def file_url(finding: Finding, story: FileStory | None) -> str:
@@ -210,7 +192,6 @@ def collect_evidence(story: FileStory) -> list[EvidenceColumn]:
 
 
 def _describe_checks(record: FileRecord) -> str:
-    """Say when a file was recorded and verified."""
     verified = "not verified since" if record.verified_at is None else f"last verified {local_time(record.verified_at)}"
     return f"recorded {local_time(record.recorded_at)}, {verified}"
 

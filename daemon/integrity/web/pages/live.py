@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
-from starlette.routing import Route
 
 from integrity.views.service import find_idleness
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from starlette.requests import Request
 
@@ -35,10 +34,6 @@ class LivePages:
     def __init__(self, site: Site, sessions: Sessions) -> None:
         self._site = site
         self._sessions = sessions
-
-    def routes(self) -> Sequence[Route]:
-        """Return the route."""
-        return (Route("/live", self.send, methods=["GET"]),)
 
     async def send(self, request: Request) -> Response:
         """Send what runs now until the viewer goes, or the session ends."""

@@ -1,21 +1,25 @@
-"""The first page: how everything is, a card for each root, and what runs now."""
+"""How everything is: roots and what runs now, the copies, the alerts, the configuration in force."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.responses import Response
-from starlette.routing import Route
 
+from integrity.alerts.status import find_alert_status
 from integrity.catalog.coverage import Age
+from integrity.catalog.outbox import find_sent
 from integrity.config import format_duration, format_size
+from integrity.config.sample import list_settings
 from integrity.model import Policy
-from integrity.views.roots import describe_devices, describe_protection, forecast
+from integrity.views.copies import describe_comparisons, describe_level, describe_unreachable
+from integrity.views.roots import describe_devices, describe_forecast, describe_protection
 from integrity.views.runs import describe_root_run
 from integrity.views.sentence import describe_hub, sum_up_status
-from integrity.views.service import find_idleness
+from integrity.views.service import describe_alerts, find_idleness, find_wait
 from integrity.web.drawings import BarPart, layout_bar
-from integrity.web.query import read_at
 from integrity.words.text import PLAIN, count
 
 if TYPE_CHECKING:
@@ -25,7 +29,9 @@ if TYPE_CHECKING:
 
     from integrity.jobs.compare.deadline import CopyStatus
     from integrity.jobs.status import RootStatus, Status
+    from integrity.model import FindingKind
     from integrity.web.site import Site
+
 
 _CLASSES = {Age.UNCOVERED: "problem"}
 
@@ -50,39 +56,27 @@ class RootCard(NamedTuple):
     devices: tuple[str, ...]
 
 
-class Overview:
-    """The first page."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def routes(self) -> Sequence[Route]:
-        """Return the route of the page."""
-        return (read_at("/", self.show),)
-
-    def show(self, request: Request) -> Response:
-        """Show the page."""
-        status, live = self._site.find_status(), self._site.find_live()
-        return self._site.render(
-            request,
-            "overview.html",
-            title="Overview",
-            read_at=status.at,
-            sentence=sum_up_status(status, live),
-            cards=[make_card(one, status) for one in status.roots],
-            live=live,
-            idleness=find_idleness(live),
-            hub=list(describe_hub(status.hub, live)),
-            policies=_POLICIES,
-        )
+def show_overview(site: Site, request: Request) -> Response:
+    status, live = site.find_status(), site.find_live()
+    return site.render(
+        request,
+        "overview.html",
+        title="Overview",
+        read_at=status.at,
+        sentence=sum_up_status(status, live),
+        cards=[make_card(one, status) for one in status.roots],
+        live=live,
+        idleness=find_idleness(live),
+        hub=list(describe_hub(status.hub, live)),
+        policies=_POLICIES,
+    )
 
 
 def make_card(one: RootStatus, status: Status) -> RootCard:
-    """Collect what the card of a root shows."""
     return RootCard(
         one,
         make_age_bar(one),
-        forecast(one, PLAIN),
+        describe_forecast(one, PLAIN),
         describe_protection(one),
         describe_root_run(one.last_scan),
         describe_root_run(one.last_scrub),
@@ -109,4 +103,88 @@ def make_age_bar(one: RootStatus) -> list[BarPart]:
             max(share.bytes, 1) if share.files else 0,
         )
         for share in one.coverage.ages
+    )
+
+
+class CopyRow(NamedTuple):
+    """A copy, in words what of it was compared, how closely, why it waits, and that it can't be reached."""
+
+    copy: CopyStatus
+    compared: str
+    level: str
+    waits: str | None
+    unreachable: str
+    open_kinds: Counter[FindingKind]
+
+
+def show_copies(site: Site, request: Request) -> Response:
+    status, live = site.find_status(), site.find_live()
+    rows = [
+        CopyRow(
+            one,
+            describe_comparisons(one, PLAIN),
+            describe_level(one),
+            find_wait(live, one.name),
+            describe_unreachable(one.name, status.find_unreachable(one)),
+            status.count_open(one),
+        )
+        for one in status.copies
+    ]
+    return site.render(
+        request, "copies.html", title="Backup copies", read_at=status.at, rows=rows, lost=status.lost_copies
+    )
+
+
+_SHOWN = 100
+
+
+def show_alerts(site: Site, request: Request) -> Response:
+    live = site.find_live()
+    with site.open_catalog() as catalog, catalog.read() as connection:
+        # Not that of the known status: whoever has just sent a test looks for what came of it.
+        alerts = find_alert_status(connection, site.config, int(time.time()))
+        sent = find_sent(connection, _SHOWN)
+    return site.render(
+        request,
+        "alerts.html",
+        title="Alerts",
+        lines=list(describe_alerts(alerts, live, site.config_place)),
+        channels=alerts.channels,
+        sent=sent,
+    )
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from integrity.config.sample import Setting
+    from integrity.web.site import Site
+
+    Section = tuple[str, list[Setting]]
+
+
+def _select(sections: Sequence[Section], *, is_default: bool) -> list[Section]:
+    """Return the headings with those of their keys that have, or do not have, their default."""
+    chosen = [
+        # The first key of a root or copy is its path or name.
+        (
+            f"{heading} {keys[0].value}" if heading.startswith("[[") else heading,
+            [one for one in keys if one.is_default is is_default],
+        )
+        for heading, keys in sections
+    ]
+    return [section for section in chosen if section[1]]
+
+
+def show_settings(site: Site, request: Request) -> Response:
+    sections = list_settings(site.config)
+    return site.render(
+        request,
+        "settings.html",
+        title="Settings",
+        place=site.config_place,
+        changed=_select(sections, is_default=False),
+        defaults=_select(sections, is_default=True),
     )

@@ -55,44 +55,14 @@ class PictureSide(NamedTuple):
 
 
 class PicturePages:
-    """
-    Serves the pictures, and says where there are some.
-
-    Args:
-        site: shared by all pages.
-    """
+    """Serves the pictures."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._limiter = CapacityLimiter(1)
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes."""
         return (Route("/findings/{finding_id:number}/pictures/{side}", self.show_side, methods=["GET"]),)
-
-    def find_sides(self, finding: Finding, story: FileStory | None) -> list[PictureSide]:
-        """Return both sides of a finding; none if it has no two sides, or neither is a picture by content or name."""
-        copy = None if story is None else choose_copy(finding, story)
-        if copy is None or not finding.path:
-            return []
-        file = self._look(finding.id, Side.FILE, "Your file")
-        if not file.url and not is_named_picture(finding.path):
-            return []
-        sides = [file, self._look(finding.id, Side.COPY, f"The backup in {copy.name}")]
-        has_any = any(side.url or side.why_not != _NO_PICTURE for side in sides)
-        return sides if has_any else []
-
-    def _look(self, number: int, side: Side, caption: str) -> PictureSide:
-        """Ask what one side is."""
-        try:
-            found = self._ask(AskPicture(number, side, has_data=False), _LOOK_S)
-        except AppError as error:
-            return PictureSide(caption, "", printable(str(error)))
-        if not found.content_type:
-            return PictureSide(caption, "", _NO_PICTURE)
-        if found.size_bytes > MOST_PICTURE_BYTES:
-            return PictureSide(caption, "", f"larger than {MOST_PICTURE_BYTES >> 20} MiB")
-        return PictureSide(caption, f"/findings/{number}/pictures/{side}")
 
     async def show_side(self, request: Request) -> Response:
         """Serve one side of a finding, if it is a picture."""
@@ -104,16 +74,42 @@ class PicturePages:
             raise HTTPException(404)
         async with self._limiter:
             try:
-                found = await anyio.to_thread.run_sync(self._ask, question, _PATIENCE_S)
+                found = await anyio.to_thread.run_sync(_ask, self._site, question, _PATIENCE_S)
             except AppError as error:
                 raise HTTPException(404, printable(str(error))) from error
         if found.content_type not in CONTENT_TYPES or not found.data:
             raise HTTPException(404)
         return Response(found.data, media_type=found.content_type, headers=_HEADERS)
 
-    def _ask(self, question: AskPicture, patience_s: float) -> Picture:
-        daemon = find_daemon_of(self._site.catalog_path, patience_s=min(patience_s, _LOOK_S))
-        if daemon is None:
-            raise CatalogError(_NO_SERVICE)
-        with daemon:
-            return daemon.ask_picture(question, patience_s)
+
+def find_sides(site: Site, finding: Finding, story: FileStory | None) -> list[PictureSide]:
+    """Return both sides of a finding; none if it has no two sides, or neither is a picture by content or name."""
+    copy = None if story is None else choose_copy(finding, story)
+    if copy is None or not finding.path:
+        return []
+    file = _look(site, finding.id, Side.FILE, "Your file")
+    if not file.url and not is_named_picture(finding.path):
+        return []
+    sides = [file, _look(site, finding.id, Side.COPY, f"The backup in {copy.name}")]
+    has_any = any(side.url or side.why_not != _NO_PICTURE for side in sides)
+    return sides if has_any else []
+
+
+def _look(site: Site, number: int, side: Side, caption: str) -> PictureSide:
+    try:
+        found = _ask(site, AskPicture(number, side, has_data=False), _LOOK_S)
+    except AppError as error:
+        return PictureSide(caption, "", printable(str(error)))
+    if not found.content_type:
+        return PictureSide(caption, "", _NO_PICTURE)
+    if found.size_bytes > MOST_PICTURE_BYTES:
+        return PictureSide(caption, "", f"larger than {MOST_PICTURE_BYTES >> 20} MiB")
+    return PictureSide(caption, f"/findings/{number}/pictures/{side}")
+
+
+def _ask(site: Site, question: AskPicture, patience_s: float) -> Picture:
+    daemon = find_daemon_of(site.catalog_path, patience_s=min(patience_s, _LOOK_S))
+    if daemon is None:
+        raise CatalogError(_NO_SERVICE)
+    with daemon:
+        return daemon.ask_picture(question, patience_s)
