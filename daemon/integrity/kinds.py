@@ -9,7 +9,7 @@ over this table. The order is that of gravity: a subject begins with the worst, 
 I1  Each kind has exactly one entry.
 """
 
-from enum import Enum
+from enum import Enum, Flag, auto
 from typing import NamedTuple
 
 from integrity.model import Certainty, FindingKind
@@ -84,6 +84,25 @@ _LOOK_FIRST = "overwrite nothing before you have looked at some files of both si
 _LOOK_AT_DISK = NextStep("copy what is still readable to another disk, and check the disk", "smartctl -a /dev/DISK")
 
 
+class Trait(Flag):
+    """What follows from a kind, besides its words."""
+
+    OTHER_CONTENT = auto()  # the copy has the file, with other content
+    FREEZES_BASELINE = auto()  # while it is open, no scan replaces the file's baseline (R6)
+    URGENT = auto()  # the first mail about this kind is sent at once, whatever the limits: somebody should act now
+    OF_INODE = auto()  # all names of one file share it, and people are told once
+    CLOSES_GATE = auto()  # a backup made now would miss something, or could carry damage that was not looked for
+    KEEPS_GATE_OPEN = auto()  # a backup may be made all the same: what is there is what is recorded
+    STOPS_READING = auto()  # no more is read from the device; a run that reads all of the root without an error ends it
+    FOREWARNING = auto()  # nothing is damaged, and nothing was left unchecked: there is time to act
+    LEAVES_DOUBT = auto()  # the content may be right or wrong; ``status`` counts such files as "not sure"
+    MAY_HOLD_DAMAGE = auto()  # what stands in the file may be damaged, so accepting a whole folder leaves the file out
+    ENDED_BY_GOOD_READING = auto()  # the recorded content, read from the disk, ends it
+    ENDED_BY_REPAIR = auto()  # so does a repair of the file
+    ENDED_BY_REBIND = auto()  # so does binding the root to another disk or path
+    ENDED_BY_COMPARE = auto()  # so does a comparison that finds the copy's file right
+
+
 class KindEntry(NamedTuple):
     """
     What follows from the kind of a finding.
@@ -93,23 +112,10 @@ class KindEntry(NamedTuple):
         phrase: for the subject of a mail; ``{copy}`` stands for the copy's name.
         phrase_of_copy: the same, where the finding is about a whole copy instead of one of its files.
         explanation: the sentence below the headline, where the verdict has none of its own.
+        traits: what else follows from it.
         how_bad: the second sentence of a mail, where it does not count damaged files.
         of_many: ends "N more files ... in the copy NAME".
         step_of_many: what to do about them.
-        is_other_content: the copy has the file, with other content.
-        freezes_baseline: while it is open, no scan replaces the file's baseline (R6).
-        is_urgent: the first mail about this kind is sent at once, whatever the limits: somebody should act now.
-        is_of_inode: all names of one file share it, and people are told once.
-        closes_gate: a backup made now would miss something, or could carry damage that was not looked for.
-        keeps_gate_open: a backup may be made all the same: what is there is what is recorded.
-        stops_reading: no more is read from the device; a run that reads all of the root without an error ends it.
-        is_forewarning: nothing is damaged, and nothing was left unchecked: there is time to act.
-        leaves_doubt: the content may be right or wrong; ``status`` counts such files as "not sure".
-        may_hold_damage: what stands in the file may be damaged, so accepting a whole folder leaves the file out.
-        ended_by_good_reading: the recorded content, read from the disk, ends it.
-        ended_by_repair: so does a repair of the file.
-        ended_by_rebind: so does binding the root to another disk or path.
-        ended_by_compare: so does a comparison that finds the copy's file right.
         steps: what to do, best first.
         together: what to do about several in one folder, which are told as one; ``{folder}`` is filled in.
     """
@@ -122,22 +128,9 @@ class KindEntry(NamedTuple):
     phrase_of_copy: Phrase | None = None
     explanation: str = ""
     how_bad: str = "This does not mean that a file is damaged."
+    traits: Trait = Trait(0)
     of_many: str = "have the same finding"
     step_of_many: str = "run the backup again, then compare"
-    is_other_content: bool = False
-    freezes_baseline: bool = False
-    is_urgent: bool = False
-    is_of_inode: bool = False
-    closes_gate: bool = False
-    keeps_gate_open: bool = False
-    stops_reading: bool = False
-    is_forewarning: bool = False
-    leaves_doubt: bool = False
-    may_hold_damage: bool = False
-    ended_by_good_reading: bool = False
-    ended_by_repair: bool = False
-    ended_by_rebind: bool = False
-    ended_by_compare: bool = False
     steps: tuple[NextStep, ...] = ()
     together: tuple[NextStep, ...] = ()
 
@@ -145,15 +138,18 @@ class KindEntry(NamedTuple):
 _DAMAGED = Phrase("damaged file", "damaged files")
 _MORE = Phrase("and more", "and more")  # so many files that only the first ones have findings of their own
 
+_CONTENT = Trait.FREEZES_BASELINE | Trait.OF_INODE | Trait.ENDED_BY_GOOD_READING | Trait.ENDED_BY_REPAIR
+"""Something is wrong with what stands in a file."""
+
 TABLE = (
     KindEntry(
         kind=FindingKind.SUSPICIOUS_CHANGE,
         weight=Weight.PROBLEM,
         subject=Subject.FOLDER,
+        traits=Trait.URGENT,
         headline="Suspicious changes",
         how_bad="Backups are blocked until you decide.",
         phrase=Phrase("backup blocked by suspicious changes", "backups blocked by suspicious changes"),
-        is_urgent=True,
         steps=(
             NextStep(
                 "if nobody meant this: disconnect the backups, stop the program that writes, then restore (rsync: with"
@@ -166,11 +162,10 @@ TABLE = (
         kind=FindingKind.MASS_CHANGE,
         weight=Weight.PROBLEM,
         subject=Subject.FOLDER,
+        traits=Trait.URGENT | Trait.ENDED_BY_REBIND,
         headline="Unusually many changes",
         how_bad="The changes were not accepted: the old records are kept until you decide.",
         phrase=Phrase("mass change held back", "mass changes held back"),
-        is_urgent=True,
-        ended_by_rebind=True,
         steps=(
             NextStep(
                 "if nobody meant this: disconnect the backups before they are overwritten, then restore (rsync: with"
@@ -186,14 +181,9 @@ TABLE = (
         kind=FindingKind.ROT,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=_CONTENT | Trait.URGENT | Trait.MAY_HOLD_DAMAGE,
         headline="DAMAGED (bit rot)",
         phrase=_DAMAGED,
-        freezes_baseline=True,
-        is_urgent=True,
-        is_of_inode=True,
-        may_hold_damage=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
         together=(_RESTORE_ALL, _CHECK_ALL),
     ),
@@ -201,14 +191,9 @@ TABLE = (
         kind=FindingKind.SILENT_REWRITE,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=_CONTENT | Trait.URGENT | Trait.MAY_HOLD_DAMAGE,
         headline="Content changed, modification time did not",
         phrase=_DAMAGED,
-        freezes_baseline=True,
-        is_urgent=True,
-        is_of_inode=True,
-        may_hold_damage=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
         together=(
             _RESTORE_ALL,
@@ -223,13 +208,10 @@ TABLE = (
         kind=FindingKind.SHRUNK,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=_CONTENT,
         headline="Recorded beginning of the file changed",
         explanation="The recorded beginning of this growing file changed or is missing.",
         phrase=_DAMAGED,
-        freezes_baseline=True,
-        is_of_inode=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
         together=_WRITTEN_TOGETHER,
     ),
@@ -237,40 +219,29 @@ TABLE = (
         kind=FindingKind.DEVICE_FAILING,
         weight=Weight.GAP,
         subject=Subject.DEVICE,
+        traits=Trait.URGENT | Trait.CLOSES_GATE | Trait.STOPS_READING | Trait.ENDED_BY_REBIND,
         headline="Disk is failing",
         how_bad="Files on this disk may be lost: copy what you need while it can be read.",
         phrase=Phrase("disk failing", "disks failing"),
-        is_urgent=True,
-        closes_gate=True,
-        stops_reading=True,
-        ended_by_rebind=True,
         steps=(_LOOK_AT_DISK, NextStep("after replacing the disk", "integrity root rebind {root} NEW")),
     ),
     KindEntry(
         kind=FindingKind.DISK_WARNING,
         weight=Weight.GAP,
         subject=Subject.DEVICE,
+        traits=Trait.URGENT | Trait.FOREWARNING | Trait.ENDED_BY_REBIND,
         headline="Disk or array reports a problem",
         how_bad="No file is known to be damaged by it yet: there is time to act.",
         phrase=Phrase("disk warning", "disk warnings"),
-        is_urgent=True,
-        is_forewarning=True,
-        ended_by_rebind=True,
         steps=(NextStep("after you moved the files to another disk", "integrity root rebind {root} NEW"),),
     ),
     KindEntry(
         kind=FindingKind.UNREADABLE,
         weight=Weight.GAP,
         subject=Subject.FILE,
+        traits=_CONTENT | Trait.URGENT | Trait.CLOSES_GATE | Trait.MAY_HOLD_DAMAGE,
         headline="UNREADABLE",
         phrase=Phrase("file or folder unreadable", "files or folders unreadable"),
-        freezes_baseline=True,
-        is_urgent=True,
-        is_of_inode=True,
-        closes_gate=True,
-        may_hold_damage=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
         steps=(
             _LOOK_AT_DISK,
             NextStep("restore the unreadable part from a backup", FROM_SOME_COPY),
@@ -282,13 +253,10 @@ TABLE = (
         kind=FindingKind.CHANGED,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=_CONTENT,
         headline="Archived file changed",
         explanation="The content of a file in an archive changed.",
         phrase=Phrase("file changed", "files changed"),
-        freezes_baseline=True,
-        is_of_inode=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
         together=_WRITTEN_TOGETHER,
     ),
@@ -296,13 +264,10 @@ TABLE = (
         kind=FindingKind.ROLLED_BACK,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=_CONTENT,
         headline="Replaced by an older version",
         explanation="An older version of this archived file was put here.",
         phrase=Phrase("file rolled back", "files rolled back"),
-        freezes_baseline=True,
-        is_of_inode=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
         together=_WRITTEN_TOGETHER,
     ),
@@ -310,12 +275,10 @@ TABLE = (
         kind=FindingKind.MISSING,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=Trait.URGENT | Trait.ENDED_BY_GOOD_READING | Trait.ENDED_BY_REPAIR,
         headline="MISSING",
         explanation="The file is gone from an archive.",
         phrase=Phrase("file missing", "files missing"),
-        is_urgent=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
         steps=(
             NextStep("restore it from a backup", FROM_SOME_COPY),
             NextStep("or restore it yourself, then scan", "integrity scan {root}"),
@@ -333,14 +296,14 @@ TABLE = (
         kind=FindingKind.TRANSIENT,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=Trait.LEAVES_DOUBT
+        | Trait.MAY_HOLD_DAMAGE
+        | Trait.ENDED_BY_GOOD_READING
+        | Trait.ENDED_BY_REPAIR
+        | Trait.ENDED_BY_COMPARE,
         headline="Wrong data was read once",
         how_bad="The data on the disk may be intact; the machine delivered wrong data once.",
         phrase=Phrase("wrong reading", "wrong readings"),
-        leaves_doubt=True,
-        may_hold_damage=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
-        ended_by_compare=True,
         steps=(
             NextStep("test the memory, replace the disk's cable, then read the file again", "integrity scrub {path}"),
             NextStep("check the disk", "smartctl -a /dev/DISK"),
@@ -350,11 +313,10 @@ TABLE = (
         kind=FindingKind.INVALID,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=Trait.OF_INODE | Trait.KEEPS_GATE_OPEN,
         headline="Fails its own check",
         how_bad="The record is intact: the file was recorded like that. It was damaged before, or was always so.",
         phrase=Phrase("file that fails its own check", "files that fail their own checks"),
-        keeps_gate_open=True,
-        is_of_inode=True,
         steps=(
             NextStep("see whether a backup passes", "integrity compare {path} --with COPY --read"),
             NextStep("or whether an older version of a backup has other content", "integrity versions {path}"),
@@ -366,13 +328,10 @@ TABLE = (
         kind=FindingKind.CATALOG_DAMAGED,
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
+        traits=Trait.URGENT | Trait.LEAVES_DOUBT | Trait.MAY_HOLD_DAMAGE | Trait.ENDED_BY_GOOD_READING,
         headline="Catalog record damaged",
         how_bad="Records in the catalog are damaged; the files themselves may be intact.",
         phrase=Phrase("record damaged", "records damaged"),
-        is_urgent=True,
-        leaves_doubt=True,
-        may_hold_damage=True,
-        ended_by_good_reading=True,
         steps=(
             NextStep("check how much of the catalog is damaged", "integrity catalog check"),
             NextStep("restore its newest backup", "integrity catalog restore"),
@@ -382,25 +341,20 @@ TABLE = (
         kind=FindingKind.DEVICE_STALLED,
         weight=Weight.GAP,
         subject=Subject.DEVICE,
+        traits=Trait.URGENT | Trait.CLOSES_GATE | Trait.STOPS_READING | Trait.ENDED_BY_REBIND,
         headline="Disk does not respond",
         how_bad="Nothing on this disk can be verified while it does not respond.",
         phrase=Phrase("disk hanging", "disks hanging"),
-        is_urgent=True,
-        closes_gate=True,
-        stops_reading=True,
-        ended_by_rebind=True,
         steps=(NextStep("check the cables and `dmesg`, then continue", "integrity scrub {root}"),),
     ),
     KindEntry(
         kind=FindingKind.ROOT_SUSPENDED,
         weight=Weight.GAP,
         subject=Subject.FOLDER,
+        traits=Trait.URGENT | Trait.CLOSES_GATE | Trait.ENDED_BY_REBIND,
         headline="Folder is not being checked",
         how_bad="No records were removed. This does not mean that a file is damaged.",
         phrase=Phrase("folder not being checked", "folders not being checked"),
-        is_urgent=True,
-        closes_gate=True,
-        ended_by_rebind=True,
         steps=(
             NextStep("mount the right disk, then continue", "integrity scan {root}"),
             NextStep("if the files are on another disk or path now", "integrity root rebind {root} NEW"),
@@ -411,73 +365,69 @@ TABLE = (
         kind=FindingKind.COPY_DIFFERS,
         weight=Weight.PROBLEM,
         subject=Subject.COPY,
+        traits=Trait.OTHER_CONTENT | Trait.ENDED_BY_COMPARE,
         headline="BACKUP DAMAGED",
         of_many="are damaged",
         step_of_many="run the backup by checksum, keeping what it replaces (rsync --checksum --backup), then compare",
-        is_other_content=True,
         phrase=Phrase("damaged file in the backup {copy}", "damaged files in the backup {copy}"),
         phrase_of_copy=_MORE,
-        ended_by_compare=True,
     ),
     KindEntry(
         kind=FindingKind.COPY_CONFLICT,
         weight=Weight.PROBLEM,
         subject=Subject.COPY,
+        traits=Trait.OTHER_CONTENT | Trait.ENDED_BY_COMPARE,
         headline="File and backup differ",
         how_bad="Which side is right is not known. Nothing was overwritten; keep both until you have looked.",
         of_many="differ, and which side is right is not known",
         step_of_many=_LOOK_FIRST,
-        is_other_content=True,
         phrase=Phrase("file differs from the backup {copy}", "files differ from the backup {copy}"),
         phrase_of_copy=_MORE,
-        ended_by_compare=True,
         steps=_KEEP_ONE_SIDE,
     ),
     KindEntry(
         kind=FindingKind.COPY_NEWER,
         weight=Weight.PROBLEM,
         subject=Subject.COPY,
+        traits=Trait.OTHER_CONTENT | Trait.ENDED_BY_COMPARE,
         headline="Newer in the backup",
         how_bad="This does not mean that a file is damaged: the backup may have been edited.",
         of_many="are newer",
         step_of_many=_LOOK_FIRST,
-        is_other_content=True,
         phrase=Phrase("file newer in the backup {copy}", "files newer in the backup {copy}"),
         phrase_of_copy=_MORE,
-        ended_by_compare=True,
         steps=_KEEP_ONE_SIDE,
     ),
     KindEntry(
         kind=FindingKind.COPY_MISSING,
         weight=Weight.PROBLEM,
         subject=Subject.COPY,
+        traits=Trait.ENDED_BY_COMPARE,
         headline="Missing from the backup",
         of_many="are missing",
         phrase=Phrase("file missing from the backup {copy}", "files missing from the backup {copy}"),
         phrase_of_copy=_MORE,
-        ended_by_compare=True,
     ),
     KindEntry(
         kind=FindingKind.COPY_STALE,
         weight=Weight.PROBLEM,
         subject=Subject.COPY,
+        traits=Trait.OTHER_CONTENT | Trait.ENDED_BY_COMPARE,
         headline="Backup out of date",
         of_many="are older versions",
         step_of_many="run the backup again, keeping what it replaces (rsync --backup), then compare",
-        is_other_content=True,
         phrase=Phrase("file out of date in the backup {copy}", "files out of date in the backup {copy}"),
         phrase_of_copy=_MORE,
-        ended_by_compare=True,
     ),
     KindEntry(
         kind=FindingKind.COPY_UNREADABLE,
         weight=Weight.GAP,
         subject=Subject.COPY,
+        traits=Trait.ENDED_BY_COMPARE,
         headline="Backup unreadable",
         of_many="can't be read",
         phrase=Phrase("file unreadable in the backup {copy}", "files unreadable in the backup {copy}"),
         phrase_of_copy=Phrase("backup {copy} can't be read", "backup {copy} can't be read"),
-        ended_by_compare=True,
     ),
     KindEntry(
         kind=FindingKind.COPY_NOT_COMPARABLE,
@@ -511,13 +461,13 @@ TABLE = (
         kind=FindingKind.UNSTABLE,
         weight=Weight.GAP,
         subject=Subject.FILE,
+        traits=Trait.OF_INODE
+        | Trait.CLOSES_GATE
+        | Trait.LEAVES_DOUBT
+        | Trait.ENDED_BY_GOOD_READING
+        | Trait.ENDED_BY_REPAIR,
         headline="File keeps changing",
         phrase=Phrase("file keeps changing", "files keep changing"),
-        is_of_inode=True,
-        closes_gate=True,
-        leaves_doubt=True,
-        ended_by_good_reading=True,
-        ended_by_repair=True,
         steps=(NextStep("stop the program that writes the file, then check it", "integrity scrub {path}"),),
     ),
     KindEntry(
@@ -552,33 +502,39 @@ def headline(kind: FindingKind, certainty: Certainty | None) -> str:
     return KINDS[kind].headline if certainty is None else _HEADLINES.get((kind, certainty), KINDS[kind].headline)
 
 
+def _find(trait: Trait) -> frozenset[FindingKind]:
+    return frozenset(entry.kind for entry in TABLE if trait in entry.traits)
+
+
 INTEGRITY_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.PROBLEM)
 """Exit code 1."""
 
 COVERAGE_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.GAP)
 """Exit code 3: something could not be checked."""
 
-CONTENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.freezes_baseline)
+CONTENT_FINDINGS = _find(Trait.FREEZES_BASELINE)
 DAMAGE = tuple(entry.kind for entry in TABLE if entry.phrase is _DAMAGED)
 """Kinds that are told as damaged files, the gravest first; a file may have findings of several."""
 ARCHIVE_FINDINGS = frozenset({FindingKind.CHANGED, FindingKind.ROLLED_BACK})
 """Files that somebody wrote to where nobody should: not as recorded, and not damaged."""
-URGENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_urgent)
-INODE_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_of_inode)
-STOPPED_READING = frozenset(entry.kind for entry in TABLE if entry.stops_reading)
-FOREWARNINGS = frozenset(entry.kind for entry in TABLE if entry.is_forewarning)
-GATE_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.PROBLEM and not entry.keeps_gate_open)
-GATE_GAPS = frozenset(entry.kind for entry in TABLE if entry.closes_gate)
-DOUBTS = frozenset(entry.kind for entry in TABLE if entry.leaves_doubt)
-POSSIBLE_DAMAGE = frozenset(entry.kind for entry in TABLE if entry.may_hold_damage)
+URGENT_FINDINGS = _find(Trait.URGENT)
+INODE_FINDINGS = _find(Trait.OF_INODE)
+STOPPED_READING = _find(Trait.STOPS_READING)
+FOREWARNINGS = _find(Trait.FOREWARNING)
+GATE_PROBLEMS = frozenset(
+    entry.kind for entry in TABLE if entry.weight is Weight.PROBLEM and Trait.KEEPS_GATE_OPEN not in entry.traits
+)
+GATE_GAPS = _find(Trait.CLOSES_GATE)
+DOUBTS = _find(Trait.LEAVES_DOUBT)
+POSSIBLE_DAMAGE = _find(Trait.MAY_HOLD_DAMAGE)
 HARDWARE_MATTERS = POSSIBLE_DAMAGE & (CONTENT_FINDINGS | frozenset({FindingKind.TRANSIENT}))
 """Disk, cable or memory may be the cause, so people are told what the disk reports."""
 
-ENDED_BY_GOOD_READING = frozenset(entry.kind for entry in TABLE if entry.ended_by_good_reading)
-ENDED_BY_REPAIR = frozenset(entry.kind for entry in TABLE if entry.ended_by_repair)
-ENDED_BY_REBIND = frozenset(entry.kind for entry in TABLE if entry.ended_by_rebind)
-ENDED_BY_COMPARE = frozenset(entry.kind for entry in TABLE if entry.ended_by_compare)
-OTHER_CONTENT = frozenset(entry.kind for entry in TABLE if entry.is_other_content)
+ENDED_BY_GOOD_READING = _find(Trait.ENDED_BY_GOOD_READING)
+ENDED_BY_REPAIR = _find(Trait.ENDED_BY_REPAIR)
+ENDED_BY_REBIND = _find(Trait.ENDED_BY_REBIND)
+ENDED_BY_COMPARE = _find(Trait.ENDED_BY_COMPARE)
+OTHER_CONTENT = _find(Trait.OTHER_CONTENT)
 REPAIRABLE = CONTENT_FINDINGS | {FindingKind.MISSING}
 """A copy of the file mends it."""
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from integrity.catalog.copying import read_schema
 from integrity.cli.exitcodes import TABLE as EXIT_CODES
-from integrity.kinds import GATE_PROBLEMS, KINDS, KindEntry, Subject, Weight, headline
+from integrity.kinds import GATE_PROBLEMS, KINDS, KindEntry, Subject, Trait, Weight, headline
 from integrity.kinds import TABLE as KIND_TABLE
 from integrity.model import Capability, FindingKind, Policy
 from integrity.verdict import (
@@ -62,9 +62,9 @@ def write_kind(entry: KindEntry) -> Iterator[str]:
     """Yield what follows from a kind, as the table of kinds says."""
     yield f"- Exit code: {_CODES[entry.weight]}. In `--json`: `{entry.kind.value}`."
     if entry.weight is not Weight.NOTE:
-        yield "- Mail: at once." if entry.is_urgent else "- Mail: with the next one about new findings."
+        yield "- Mail: at once." if Trait.URGENT in entry.traits else "- Mail: with the next one about new findings."
         yield f"- Backups: {_say_gate(entry)}"
-    if entry.freezes_baseline:
+    if Trait.FREEZES_BASELINE in entry.traits:
         yield "- The record of the file is kept as it is until the finding ends."
     ends = list(_say_ends(entry))
     if ends:
@@ -80,22 +80,22 @@ def write_steps(entry: KindEntry) -> Iterator[str]:
 
 
 def _say_gate(entry: KindEntry) -> str:
-    closes = entry.closes_gate or (entry.kind in GATE_PROBLEMS and entry.subject is not Subject.COPY)
+    closes = Trait.CLOSES_GATE in entry.traits or (entry.kind in GATE_PROBLEMS and entry.subject is not Subject.COPY)
     return "`integrity gate` blocks them." if closes else "`integrity gate` does not block them."
 
 
 def _say_ends(entry: KindEntry) -> Iterator[str]:
-    if entry.ended_by_good_reading:
+    if Trait.ENDED_BY_GOOD_READING in entry.traits:
         yield "the recorded content is read from the disk"
-    if entry.ended_by_repair:
+    if Trait.ENDED_BY_REPAIR in entry.traits:
         yield "`repair --apply` has repaired the file"
-    if entry.ended_by_compare:
+    if Trait.ENDED_BY_COMPARE in entry.traits:
         yield (
             "a comparison finds the backup right" if entry.subject is Subject.COPY else "a comparison finds both right"
         )
     if entry.kind is FindingKind.ROOT_SUSPENDED:
         yield "the disk is back; or when you release the folder as it is"
-    if entry.ended_by_rebind:
+    if Trait.ENDED_BY_REBIND in entry.traits:
         yield "`root rebind` has bound the folder to another disk"
 
 

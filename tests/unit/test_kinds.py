@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import integrity
-from integrity.kinds import COVERAGE_PROBLEMS, GRAVITY, INTEGRITY_PROBLEMS, TABLE, Subject, Weight, headline
+from integrity.kinds import COVERAGE_PROBLEMS, GRAVITY, INTEGRITY_PROBLEMS, TABLE, Subject, Trait, Weight, headline
 from integrity.model import Certainty, FindingKind
 from integrity.verdict import KINDS_OF_VOTES, VERDICTS
 
@@ -50,7 +50,8 @@ def test_exit_codes_are_told_apart() -> None:
 
 def test_kinds_that_freeze_a_baseline_can_be_ended() -> None:
     """Else a file would stay frozen after its content is right again."""
-    assert all(entry.ended_by_good_reading and entry.ended_by_repair for entry in TABLE if entry.freezes_baseline)
+    ends = Trait.ENDED_BY_GOOD_READING | Trait.ENDED_BY_REPAIR
+    assert all(ends in entry.traits for entry in TABLE if Trait.FREEZES_BASELINE in entry.traits)
 
 
 def test_what_is_about_copies() -> None:

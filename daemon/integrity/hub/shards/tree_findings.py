@@ -21,7 +21,7 @@ from integrity.hub.replica_words import Draft
 from integrity.hub.schema import finding, shard, shard_finding, shared_tree
 from integrity.hub.shards.promise import TreePromise, find_promises
 from integrity.hub.shards.workers import ShardLimits
-from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS, headline
+from integrity.kinds import CONTENT_FINDINGS, GRAVITY, INTEGRITY_PROBLEMS, KINDS, headline
 from integrity.model import Certainty, FindingKind
 
 _MOST_LISTED, _MOST_DAMAGED = 100, 1000
@@ -82,7 +82,7 @@ def _count_many(c: sa.Connection, tree_id: int) -> dict[str, int]:
 
 
 def _get_most_listed(word: str) -> int:
-    is_damage = word in set(FindingKind) and KINDS[FindingKind(word)].freezes_baseline
+    is_damage = word in set(FindingKind) and FindingKind(word) in CONTENT_FINDINGS
     return _MOST_DAMAGED if is_damage else _MOST_LISTED
 
 
