@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from integrity.alerts.channel import Channel
+from integrity.alerts.channels import Channel
 from integrity.catalog.outbox import AlertKind, Message
 from integrity.config import Alerts
 from integrity.errors import ChannelError

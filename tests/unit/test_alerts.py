@@ -16,8 +16,7 @@ from integrity.alerts.channels import find_problems, make_channels
 from integrity.alerts.command import CommandChannel, run_program
 from integrity.alerts.compose import Composer, sum_up
 from integrity.alerts.layout import MOST_LINES
-from integrity.alerts.mail import address_of, make_mail
-from integrity.alerts.sendmail import SendmailChannel, is_usable
+from integrity.alerts.mail import SendmailChannel, address_of, is_usable, make_mail
 from integrity.alerts.smtp import read_password
 from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog, Connection
@@ -361,7 +360,7 @@ def test_sendmail_is_used_where_it_can_work(tmp_path: Path) -> None:
 def test_no_new_privileges_are_seen_in_a_real_process(tmp_path: Path) -> None:
     """As systemd's NoNewPrivileges= sets it."""
     program = script(tmp_path / "sendmail", "exit 0")
-    code = f"from integrity.alerts.sendmail import is_usable; print(is_usable({program!r}))"
+    code = f"from integrity.alerts.mail import is_usable; print(is_usable({program!r}))"
     done = subprocess.run(
         ["setpriv", "--no-new-privs", sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -27,12 +27,7 @@ _MOST_CHARS = 2000  # of the text: most of these services are read on phones
 
 @dataclass(frozen=True, slots=True)
 class AppriseChannel:
-    """
-    A channel for one apprise URL.
-
-    Args:
-        url: in apprise's syntax. Never shown, because it often holds a token.
-    """
+    """A channel for one apprise URL, which is never shown, because it often holds a token."""
 
     url: str
 

@@ -1,4 +1,4 @@
-"""Make the configured channels, test them, and check their configuration."""
+"""Define what a channel is; make the configured ones, test them, and check their configuration."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from integrity import program
-from integrity.alerts import apprise, sendmail
+from integrity.alerts import apprise
 from integrity.alerts.apprise import AppriseChannel
-from integrity.alerts.channel import Channel
 from integrity.alerts.command import CommandChannel
 from integrity.alerts.compose import Composer
 from integrity.alerts.heartbeat import HEARTBEAT, ping
-from integrity.alerts.mail import address_of, sender_of
-from integrity.alerts.sendmail import SendmailChannel
+from integrity.alerts.mail import SENDMAIL, SendmailChannel, address_of, is_usable, sender_of
 from integrity.alerts.status import HOW_TO_TELL, NOBODY
+from integrity.catalog.outbox import Message
 from integrity.config import Config, Mail, MailTransport
 from integrity.errors import ChannelError
 
@@ -29,16 +29,9 @@ def describe_no_channels() -> str:
 
 
 def make_channels(config: Config, *, hostname: str | None = None, sendmail_program: str | None = None) -> list[Channel]:
-    """
-    Return all channels that the config defines.
-
-    Args:
-        config: defines mail and alerts.
-        hostname: of this machine; None asks the system.
-        sendmail_program: path of sendmail; None means the usual path.
-    """
+    """Return all channels that the config defines."""
     host = socket.gethostname() if hostname is None else hostname
-    channels = _make_mail_channels(config.mail, host, sendmail_program or sendmail.PROGRAM)
+    channels = _make_mail_channels(config.mail, host, sendmail_program or SENDMAIL)
     channels += [AppriseChannel(url) for url in dict.fromkeys(config.alerts.apprise)]
     if config.alerts.command:
         channels.append(CommandChannel(config.alerts.command))
@@ -61,7 +54,7 @@ def _uses_sendmail(mail: Mail, program: str) -> bool:
     plain = Mail()
     # A configured server takes precedence over sendmail.
     names_server = (mail.host, mail.port, mail.tls, mail.user) != (plain.host, plain.port, plain.tls, plain.user)
-    return not names_server and sendmail.is_usable(program)
+    return not names_server and is_usable(program)
 
 
 def send_test(
@@ -75,10 +68,7 @@ def send_test(
     Send a test message through every channel, and ping the heartbeat.
 
     Args:
-        config: defines mail and alerts.
         channels: used instead of those in the config.
-        hostname: of this machine; None asks the system.
-        clock: seconds UTC.
 
     Returns:
         The name of each channel with its error, or None if it worked.
@@ -107,8 +97,31 @@ def find_problems(config: Config) -> list[str]:
     if mail.to:
         addresses = (sender_of(mail.sender, "host"), *mail.to)
         problems += [_try(partial(address_of, text)) for text in addresses]
-        if mail.user and not _uses_sendmail(mail, sendmail.PROGRAM):
+        if mail.user and not _uses_sendmail(mail, SENDMAIL):
             from integrity.alerts.smtp import read_password
 
             problems.append(_try(partial(read_password, mail)))
     return [problem for problem in dict.fromkeys(problems) if problem is not None]
+
+
+class Channel(Protocol):
+    """
+    A way to send messages.
+
+    Attributes:
+        name: unique, stable across restarts while the configuration of the channel is unchanged, without secrets.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the name of the channel."""
+
+    def send(self, message: Message) -> None:
+        """
+        Send a message unchanged. On return, the recipient's system is responsible for it.
+
+        Returns within about two minutes and leaves nothing running. May be called again with the same message.
+
+        Raises:
+            ChannelError: the message was refused, or it is unknown whether it was accepted.
+        """

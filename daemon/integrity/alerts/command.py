@@ -60,13 +60,7 @@ def run_program(argv: Sequence[str], data: bytes, *, timeout_s: float = TIMEOUT_
 
 @dataclass(frozen=True, slots=True)
 class CommandChannel:
-    """
-    A channel that starts a program for each message.
-
-    Args:
-        argv: the program and its arguments; no shell is involved.
-        timeout_s: time limit for one run.
-    """
+    """A channel that starts a program for each message; no shell is involved."""
 
     argv: tuple[str, ...]
     timeout_s: float = TIMEOUT_S

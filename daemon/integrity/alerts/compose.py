@@ -86,7 +86,6 @@ class Composer:
         hostname: its first part is used in subjects.
         is_drill: the messages are about a test file that is gone when they are read.
         page_url: of the page, without a slash at the end; findings link to it. Empty: there is none.
-        make_token: returns the unique part of a Message-ID.
     """
 
     hostname: str
@@ -101,9 +100,6 @@ class Composer:
         Return the message about new and changed findings.
 
         Args:
-            news: at least one.
-            now: seconds UTC.
-            files: number of recorded files.
             disks: what the disks below damaged files report, a sentence each.
         """
         by_id = {one.finding.id: one for one in news}
@@ -140,14 +136,7 @@ class Composer:
         return self._compose(kind, "; ".join(parts), sections, [*findings, *over], now, opening)
 
     def all_clear(self, over: Sequence[Finding], removed: int, now: int) -> Message:
-        """
-        Return the message that every reported finding is resolved.
-
-        Args:
-            over: the resolved ones.
-            removed: number of those that no longer exist, because their root was removed.
-            now: seconds UTC.
-        """
+        """Return the message that every reported finding is resolved. ``removed``: with their root."""
         resolved = f"{len(over):,} finding{'s' if len(over) != 1 else ''} resolved, " if over else ""
         subject = f"all clear: {resolved}none open"
         hints = _list_hints(over, [])
@@ -318,9 +307,10 @@ def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
 
 def _count_kinds(findings: Sequence[Finding]) -> str:
     """Return the number of each kind of finding, the gravest first: of the two gravest, and of all problems."""
-    kinds = Counter(phrase for phrase, _ in dict.fromkeys(map(_find_subject, sort_by_gravity(findings))))
+    kinds = Counter(phrase for phrase, _ in dict.fromkeys(_find_subject(one) for one in sort_by_gravity(findings)))
     problems = {_find_phrase(finding) for finding in findings if finding.kind in INTEGRITY_PROBLEMS}
-    noun = _find_noun(findings)
+    suffixes = {(finding.path or b"").rpartition(b".")[2].lower() for finding in findings}
+    noun = next((noun for noun, known in _TYPES.items() if suffixes <= known), "file")
     shown = [phrase for place, phrase in enumerate(kinds) if place < _PHRASES_SHOWN or phrase in problems]
     parts = [
         (phrase.one if phrase.one == phrase.many else phrase.of(kinds[phrase])).replace("file", noun)
@@ -331,12 +321,6 @@ def _count_kinds(findings: Sequence[Finding]) -> str:
     return ", ".join(parts) + (f", {more:,} more" if more else "")
 
 
-def _find_noun(findings: Sequence[Finding]) -> str:
-    """Return "photo" if all findings are about photos, and so on; "file" if they are mixed or of another type."""
-    suffixes = {(finding.path or b"").rpartition(b".")[2].lower() for finding in findings}
-    return next((noun for noun, known in _TYPES.items() if suffixes <= known), "file")
-
-
 def say_what(findings: Sequence[Finding], *, is_known: bool) -> str:
     """Return the first sentence of a mail: what happened. ``is_known``: it was reported before."""
     what = sum_up(findings).replace(": not being checked", ", so nothing there is being checked")
@@ -345,13 +329,7 @@ def say_what(findings: Sequence[Finding], *, is_known: bool) -> str:
 
 
 def say_how_bad(findings: Sequence[Finding], files: int) -> str:
-    """
-    Return the second sentence of a mail: how bad it is.
-
-    Args:
-        findings: at least one, the gravest first.
-        files: number of recorded files; 0 if it is not known.
-    """
+    """Return the second sentence of a mail: how bad it is. ``files``: number of recorded files; 0 if not known."""
     damaged = [finding for finding in findings if finding.kind in REPAIRABLE and finding.path is not None]
     if damaged:
         healed = _count_subjects(finding for finding in damaged if find_own_source(finding) == PARITY)

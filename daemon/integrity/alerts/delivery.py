@@ -37,10 +37,7 @@ class AlertDelivery:
 
     Args:
         catalog: open for writing; the caller closes it.
-        config: defines which alerts are sent, and how often.
         channels: each with a unique name.
-        clock: seconds UTC.
-        hostname: of this machine, for subjects.
         beat: called before each send, because a single send may take minutes.
         is_drill: messages say that they are about a test file.
     """

@@ -28,8 +28,6 @@ class Heartbeat:
     Args:
         url: empty disables pings.
         catalog: open for writing, owned by this thread; records the results of pings.
-        clock: seconds UTC.
-        timeout_s: time limit for an answer.
     """
 
     def __init__(
@@ -62,25 +60,19 @@ class Heartbeat:
             try:
                 ping(self._url, suffix, timeout_s=self._timeout_s)
             except ChannelError as error:
-                self._note_failure(error)
+                _log.warning("heartbeat failed error=%s", error)
+                self._is_known_good = False
+                with self._catalog.transaction() as c:
+                    now, text = int(self._clock()), str(error)
+                    outbox.note_failure(c, HEARTBEAT, text, is_permanent=error.is_permanent, now=now)
             else:
-                self._note_success()
+                if not self._is_known_good:  # a commit for each ping would wake a sleeping disk
+                    with self._catalog.transaction() as c:
+                        outbox.note_success(c, HEARTBEAT, int(self._clock()))
+                    self._is_known_good = True
         except CatalogError as error:
             # If the error persists, the run will fail on it too; a ping is no reason to stop the run.
             _log.warning("heartbeat not written down error=%s", error)
-
-    def _note_failure(self, error: ChannelError) -> None:
-        _log.warning("heartbeat failed error=%s", error)
-        self._is_known_good = False
-        with self._catalog.transaction() as c:
-            outbox.note_failure(c, HEARTBEAT, str(error), is_permanent=error.is_permanent, now=int(self._clock()))
-
-    def _note_success(self) -> None:
-        if self._is_known_good:
-            return  # a commit for each ping would wake a sleeping disk
-        with self._catalog.transaction() as c:
-            outbox.note_success(c, HEARTBEAT, int(self._clock()))
-        self._is_known_good = True
 
 
 def ping(url: str, suffix: str, *, timeout_s: float = TIMEOUT_S) -> None:

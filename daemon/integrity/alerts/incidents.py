@@ -10,31 +10,26 @@ written in one transaction, so a kill at any moment neither loses nor repeats an
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from integrity.alerts.compose import Alive, Composer
-from integrity.alerts.disk_words import describe_disks
 from integrity.alerts.status import WaitReason, find_pending
 from integrity.catalog import notified, outbox
 from integrity.catalog.connection import Catalog, Connection
 from integrity.catalog.findings import count_open
 from integrity.catalog.outbox import AlertKind
-from integrity.catalog.roots import count_all_files
+from integrity.catalog.root_meta import find_reports
+from integrity.catalog.roots import count_all_files, find_roots
 from integrity.config import MAILS_PER_HOUR, Alerts
+from integrity.disks.signs import describe_for_damage
+from integrity.kinds import HARDWARE_MATTERS
+from integrity.model import Finding
 
 _log = logging.getLogger(__name__)
 
 
 class AlertPlanner:
-    """
-    Plan the alerts of one catalog. Belongs to one thread.
-
-    Args:
-        catalog: open for writing.
-        settings: define which alerts are sent, and how often.
-        composer: writes the messages.
-        channels: names of the channels that take messages.
-    """
+    """Plan the alerts of one catalog, which is open for writing. Belongs to one thread."""
 
     def __init__(self, catalog: Catalog, settings: Alerts, composer: Composer, channels: Sequence[str]) -> None:
         self._catalog = catalog
@@ -45,12 +40,7 @@ class AlertPlanner:
         self._told_of_limit: int | None = None  # due time in the last log line about the mail limit
 
     def queue_due(self, now: int) -> int | None:
-        """
-        Queue the alerts that are due.
-
-        Returns:
-            When the mail about the remaining new findings is due, in UTC seconds; None if there are none.
-        """
+        """Queue the alerts that are due; return when the mail about the remaining findings is, or None."""
         if not self._channels:
             return None  # without a channel, findings stay pending
         with self._catalog.read() as c:
@@ -75,14 +65,32 @@ class AlertPlanner:
         """Queue everything that is due. Checked again inside the transaction, because others write too."""
         notified.coalesce(c, now)
         if self._is_incident_due(c, now):
-            self._queue_incident(c, now)
+            news = notified.find_pending_incidents(c, now)
+            disks = describe_disks(c, [one.finding for one in news], now)
+            message = self._composer.incident(news, now, files=count_all_files(c), disks=disks)
+            outbox.queue(c, message, self._channels)
+            notified.mark_notified(c, [one.finding.id for one in news], now)
         if self._is_all_clear(c, now):
-            self._queue_all_clear(c, now)
+            if self._settings.all_clear:
+                over = notified.find_over(c)
+                removed = notified.summarize(c, now).resolved - len(over)
+                outbox.queue(c, self._composer.all_clear(over, removed, now), self._channels)
+            notified.drop_over(c)
         if self._is_digest_due(c, now):
-            self._queue_digest(c, now)
+            still, over = notified.find_remindable(c, now), notified.find_over(c)
+            disks = describe_disks(c, still, now)
+            message = self._composer.digest(still, over, now, files=count_all_files(c), disks=disks)
+            outbox.queue(c, message, self._channels)
+            notified.drop_over(c)
         if self._is_alive_due(c, now):
-            self._queue_alive(c, now)
-        self._queue_failures(c, now)
+            since = self._alive_since(c, now)
+            files, size_bytes = notified.count_verified_since(c, since)
+            life = Alive(since, files, size_bytes, count_open(c), tuple(outbox.channel_states(c)))
+            outbox.queue(c, self._composer.alive(life, now), self._channels)
+        for state in self._find_failures(c):
+            others = [name for name in self._channels if name != state.name]
+            outbox.queue(c, self._composer.channel(state, now), others)
+            outbox.mark_failure_reported(c, state.name, now)
         outbox.prune(c, now)
 
     def _incident_due_at(self, c: Connection, now: int) -> int | None:
@@ -101,23 +109,9 @@ class AlertPlanner:
         due_at = self._incident_due_at(c, now)
         return due_at is not None and due_at <= now
 
-    def _queue_incident(self, c: Connection, now: int) -> None:
-        news = notified.find_pending_incidents(c, now)
-        disks = describe_disks(c, [one.finding for one in news], now)
-        message = self._composer.incident(news, now, files=count_all_files(c), disks=disks)
-        outbox.queue(c, message, self._channels)
-        notified.mark_notified(c, [one.finding.id for one in news], now)
-
     def _is_all_clear(self, c: Connection, now: int) -> bool:
         state = notified.summarize(c, now)
         return state.unresolved == 0 and state.resolved > 0 and notified.pending_since(c, now) is None
-
-    def _queue_all_clear(self, c: Connection, now: int) -> None:
-        if self._settings.all_clear:
-            over = notified.find_over(c)
-            removed = notified.summarize(c, now).resolved - len(over)
-            outbox.queue(c, self._composer.all_clear(over, removed, now), self._channels)
-        notified.drop_over(c)
 
     def _is_digest_due(self, c: Connection, now: int) -> bool:
         state = notified.summarize(c, now)
@@ -128,39 +122,22 @@ class AlertPlanner:
         times = [time for time in (state.waits_since, *last) if time <= now]
         return not times or now - max(times) >= self._settings.digest_every_s
 
-    def _queue_digest(self, c: Connection, now: int) -> None:
-        still, over = notified.find_remindable(c, now), notified.find_over(c)
-        disks = describe_disks(c, still, now)
-        message = self._composer.digest(still, over, now, files=count_all_files(c), disks=disks)
-        outbox.queue(c, message, self._channels)
-        notified.drop_over(c)
-
     def _is_alive_due(self, c: Connection, now: int) -> bool:
-        return _has_passed(self._alive_since(c, now), self._settings.alive_every_s, now)
+        since = self._alive_since(c, now)
+        return now - since >= self._settings.alive_every_s or now < since  # or else the clock was set back
 
     def _alive_since(self, c: Connection, now: int) -> int:
         last = outbox.created_times(c, [AlertKind.ALIVE], 1)
         return last[0] if last else outbox.first_seen_at(c) or now
-
-    def _queue_alive(self, c: Connection, now: int) -> None:
-        since = self._alive_since(c, now)
-        files, size_bytes = notified.count_verified_since(c, since)
-        states = tuple(outbox.channel_states(c))
-        life = Alive(since, files, size_bytes, count_open(c), states)
-        outbox.queue(c, self._composer.alive(life, now), self._channels)
 
     def _find_failures(self, c: Connection) -> list[outbox.ChannelState]:
         """Return the failing channels that another channel can report."""
         failing = outbox.find_unreported_failures(c, outbox.LASTING_FAILURE_S)
         return [state for state in failing if set(self._channels) - {state.name}]
 
-    def _queue_failures(self, c: Connection, now: int) -> None:
-        for state in self._find_failures(c):
-            others = [name for name in self._channels if name != state.name]
-            outbox.queue(c, self._composer.channel(state, now), others)
-            outbox.mark_failure_reported(c, state.name, now)
 
-
-def _has_passed(since: int, interval_s: int, now: int) -> bool:
-    """Return whether an interval is over. A start in the future counts as over: the clock was set back."""
-    return now - since >= interval_s or now < since
+def describe_disks(c: Connection, findings: Iterable[Finding], now: int) -> list[str]:
+    """Return a sentence for each disk and array below the roots with damage, as it was last read."""
+    damaged = {finding.root for finding in findings if finding.kind in HARDWARE_MATTERS}
+    reports = [report for root in find_roots(c) if root.path in damaged for report in find_reports(c, root)]
+    return list(dict.fromkeys(describe_for_damage(reports, now)))

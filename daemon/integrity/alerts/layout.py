@@ -53,9 +53,6 @@ class MailDraft:
 
     Args:
         subject: without the name of the host.
-        opening: the first lines.
-        facts: the JSON of the findings that it is about.
-        incidents: their numbers.
         notice: stands before the subject, such as "this is a drill".
     """
 
@@ -74,7 +71,6 @@ class Layout:
     Lay out the messages of one machine.
 
     Args:
-        hostname: its first part is used in subjects.
         page_url: of the page, without a slash at the end; findings link to it. Empty: there is none.
         list_all: how to see what a message leaves out.
     """
@@ -89,18 +85,6 @@ class Layout:
         shown = list(_shorten(draft.sections, self.list_all or program.command("findings")))
         heading = ": ".join(part for part in (host, draft.notice, draft.subject) if part)
         subject = cut(f"[integrity] {heading}", 250)
-        return Message(
-            kind=draft.kind,
-            message_id=f"<{token}@{_domain(self.hostname)}>",
-            subject=subject,
-            body=_write_text(heading, draft.opening, shown, self.page_url),
-            html=_write_html(heading, draft.opening, shown, self.page_url),
-            facts=self._write_facts(draft, subject, now),
-            incidents=tuple(draft.incidents[:MOST_FACTS]),
-            created_at=now,
-        )
-
-    def _write_facts(self, draft: MailDraft, subject: str, now: int) -> str:
         facts = {
             "type": "alert",
             "schema": 1,
@@ -111,7 +95,18 @@ class Layout:
             "findings_count": len(draft.incidents),
             "findings": draft.facts[:MOST_FACTS],
         }
-        return json.dumps(facts, separators=(",", ":"))
+        # A Message-ID can't contain all that a host name can.
+        domain = re.sub(r"[^A-Za-z0-9.-]", "-", self.hostname).strip(".-") or "localhost"
+        return Message(
+            kind=draft.kind,
+            message_id=f"<{token}@{domain}>",
+            subject=subject,
+            body=_write_text(heading, draft.opening, shown, self.page_url),
+            html=_write_html(heading, draft.opening, shown, self.page_url),
+            facts=json.dumps(facts, separators=(",", ":")),
+            incidents=tuple(draft.incidents[:MOST_FACTS]),
+            created_at=now,
+        )
 
 
 def _shorten(sections: Sequence[Section], list_all: str) -> Iterator[Section]:
@@ -149,8 +144,3 @@ def _write_html(heading: str, opening: Sequence[str], sections: Sequence[Section
         parts += [f"<h4>{safe(section.title)}</h4>"] if section.title else []
         parts += ["<ul>", *(write_html(entry, page_url) for entry in section.entries), "</ul>"]
     return _HTML.format(title=safe(heading), body="\n".join(parts))
-
-
-def _domain(hostname: str) -> str:
-    """Return a host name without the characters that a Message-ID can't contain."""
-    return re.sub(r"[^A-Za-z0-9.-]", "-", hostname).strip(".-") or "localhost"

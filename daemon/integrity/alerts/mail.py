@@ -1,23 +1,30 @@
 """
-Write a message as a mail (RFC 5322) with plain text and HTML alternatives.
+Write a message as a mail (RFC 5322) with plain text and HTML alternatives, and send it through the local ``sendmail``.
 
-Header injection is prevented elsewhere: ``compose`` makes one-line subjects, and the email package refuses line breaks
-in headers.
+postfix, exim, msmtp and others provide that. It may not be usable: the setuid or setgid helpers of a real mail server
+get no privileges in a process with no_new_privs, such as our service. Header injection is prevented elsewhere:
+``compose`` makes one-line subjects, and the email package refuses line breaks in headers.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity.alerts.command import TIMEOUT_S, run_program
 from integrity.catalog.outbox import Message
+from integrity.config import Mail
 from integrity.errors import ChannelError
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
+
 
 _MOST_INCIDENTS = 50
 _ADDRESS = re.compile(r"[^<>]*<(?P<inside>[^\s<>,]+)>|(?P<bare>[^\s<>,]+)")
@@ -69,3 +76,61 @@ def address_of(text: str) -> str:
 def sender_of(configured: str, hostname: str) -> str:
     """Return the configured sender with HOSTNAME replaced by the machine's name."""
     return configured.replace("HOSTNAME", hostname)
+
+
+_log = logging.getLogger(__name__)
+
+SENDMAIL = "/usr/sbin/sendmail"
+
+# sysexits.h: EX_USAGE, EX_DATAERR, EX_NOUSER, EX_NOHOST, EX_NOPERM, EX_CONFIG. All others may be temporary.
+_PERMANENT = frozenset({64, 65, 67, 68, 77, 78})
+# These talk to a server themselves, so they need no privileged helper.
+_NEEDS_NO_PRIVILEGES = frozenset({"msmtp"})
+
+
+@dataclass(frozen=True, slots=True)
+class SendmailChannel:
+    """A channel for all recipients; the local mail server delivers to each of them."""
+
+    mail: Mail
+    hostname: str
+    program: str = SENDMAIL
+    timeout_s: float = TIMEOUT_S
+
+    @property
+    def name(self) -> str:
+        return "sendmail"
+
+    def send(self, message: Message) -> None:
+        """Run sendmail: -t takes the recipients from the header, -i lets a line with one dot pass."""
+        mail = make_mail(message, sender=sender_of(self.mail.sender, self.hostname), to=self.mail.to)
+        # sendmail expects the system's line endings.
+        data = mail.as_bytes(policy=mail.policy.clone(linesep="\n"))
+        ended = run_program([self.program, "-i", "-t"], data, timeout_s=self.timeout_s)
+        if ended.code:
+            text = f"{self.program}: exit code {ended.code}: {ended.stderr or 'it did not say why'}"
+            raise ChannelError(text, is_permanent=ended.code in _PERMANENT)
+        if ended.stderr:
+            _log.warning("sendmail took the mail and said: %s", ended.stderr)
+
+
+def is_usable(program: str = SENDMAIL, *, status_file: str = "/proc/self/status") -> bool:
+    if not os.access(program, os.X_OK):
+        return False
+    return not _is_barred_from_privileges(status_file) or not needs_privileges(program)
+
+
+def needs_privileges(program: str = SENDMAIL) -> bool:
+    """Return whether an installed sendmail works only if it gains privileges, which our system service rules out."""
+    real = os.path.realpath(program)
+    has_more_rights = bool(os.stat(real).st_mode & 0o6000)
+    return os.path.basename(real) not in _NEEDS_NO_PRIVILEGES or has_more_rights
+
+
+def _is_barred_from_privileges(status_file: str) -> bool:
+    """Return whether the kernel ignores setuid and setgid bits for our children (PR_SET_NO_NEW_PRIVS, prctl(2))."""
+    try:
+        with open(status_file, "rb") as status:
+            return any(line.split() == [b"NoNewPrivs:", b"1"] for line in status)
+    except FileNotFoundError:  # not Linux, or no /proc: assume no restriction
+        return False

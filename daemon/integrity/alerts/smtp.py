@@ -36,7 +36,6 @@ class SmtpChannel:
     A channel for one recipient.
 
     Args:
-        mail: the configuration.
         to: the recipient, one of ``mail.to``.
         hostname: used in HELO, and replaces HOSTNAME in the sender.
         timeout_s: longest silence of the server.

@@ -39,9 +39,6 @@ def find_pending(c: Connection, group_s: int, now: int, *, noticed_at: int | Non
     kind in a root within an hour ignores the limit, no matter how many mails were sent before.
 
     Args:
-        c: the catalog.
-        group_s: how long a finding waits for others to share its mail.
-        now: UTC seconds.
         noticed_at: when the caller first saw a pending finding, if it did.
     """
     oldest = notified.pending_since(c, now)
@@ -90,15 +87,11 @@ class AlertStatus(NamedTuple):
     Recipients, pending messages, and the state of the channels. Times are UTC seconds.
 
     Args:
-        recipients: as configured.
         last_sent_at: when a channel last accepted a message; None if none did.
-        findings_waiting: findings whose mail is not written yet.
         waiting_since: when the first of them was noticed; None if there are none.
         pending: the mail about them; None if there are none, or no channel takes messages.
-        group_s: how long a finding waits for others to share its mail.
         unsent: messages that at least one channel has not accepted yet.
         unsent_since: when the first of them was written; None if there are none.
-        channels: state of each configured channel that was used.
     """
 
     recipients: tuple[str, ...]

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.alerts.channel import Channel
+from integrity.alerts.channels import Channel
 from integrity.alerts.delivery import back_off_s
 from integrity.catalog.outbox import LONGEST_WAIT_S, AlertKind, Message
 from integrity.config import MAILS_PER_HOUR, Alerts

@@ -47,14 +47,11 @@ class FileStory:
 
     Args:
         root: absolute path of its root.
-        root_id: the number of its root.
         path: relative to the root; empty for the root itself.
         record: None if it is not recorded (any more).
         candidate: newer content, or a removal, that waits for a decision.
         findings: all findings ever opened on it, oldest first.
         history: its former baselines, newest first.
-        copies: the copies that should contain it.
-        block_size_bytes: the root's current block size.
         imported_from: the manifest that the baseline was imported from; None if it was not imported.
     """
 

@@ -105,10 +105,6 @@ def renew_copy_advice(
     over the backup" is wrong once it is damaged.
 
     Args:
-        connection: in a transaction.
-        root: absolute path of the root.
-        path: relative to the root.
-        stand: of the file, now.
         is_other_content: the record was replaced after the copies were compared with it.
     """
     about = [one for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()) if one.copy]

@@ -41,16 +41,12 @@ class RootStatus(NamedTuple):
     The status of one root.
 
     Args:
-        coverage: how long ago its bytes were verified.
         open_kinds: number of open findings by kind, without those counted for its copies.
         last_scan: the latest scan, finished or not; None if there was none.
-        last_scrub: likewise.
         working: the job that runs on it now.
         due_at: when the first file becomes (or became) due; None without files.
         overdue_read_s: how long reading the overdue files takes at the rate of the last scrubs; None if unknown.
         plan: what ``verify_every`` requires of the windows; None if no service has scrubbed yet.
-        windows: the scrub windows of the service, as configured.
-        devices: what its disks and arrays last reported.
         told_twice: how many more findings of damage there are than damaged files.
         own_checks: what the checks that formats carry said; None: they are not asked.
         protection: how much of it its parity protects; None: it has none.
@@ -102,9 +98,7 @@ class Status(NamedTuple):
     Args:
         roots: sorted by path.
         unscanned: configured roots that the catalog does not know yet.
-        copies: the copies of these roots.
         lost_copies: names of configured copies whose original lies in no root.
-        alerts: pending alerts, and the state of each channel.
         at: when the status was collected, seconds UTC.
         worst: the open findings, the gravest first; empty if there are very many.
         hub: how reports to the hub fare; None if none is configured.
@@ -180,7 +174,6 @@ def find_status(
 
     Args:
         catalog: may be open for reading only.
-        config: the whole configuration.
         paths: real paths in or at roots; empty: all roots.
         find_windows: returns the scrub windows of the service; called if a service has scrubbed by its schedule.
         clock: seconds UTC.
@@ -206,20 +199,21 @@ def find_status(
         unreachable = {place: since for place, since in unreachable.items() if place[0] in ids}
         found = findings.page_incidents(connection, before=None, limit=_MOST_WORST + 1)
         past_service = find_past_service(connection, now)
-    known_paths = {root.path for root in wanted}
-    worst = sort_by_gravity(one for one in found if one.root in known_paths) if len(found) <= _MOST_WORST else ()
+    wanted_paths = {root.path for root in wanted}
+    worst = sort_by_gravity(one for one in found if one.root in wanted_paths) if len(found) <= _MOST_WORST else ()
     paths_known = {root.path for root in known}
     unscanned = [root.path for root in config.own_roots if root.path not in paths_known and not paths]
-    lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
+    folders = [*paths_known, *unscanned]
+    lost = [
+        one.name
+        for one in config.copies
+        if not paths and not any(is_inside(one.of, folder.rstrip(b"/")) for folder in folders)
+    ]
     full_folder = find_full_folder(catalog.path)
     return Status(
         *(roots, tuple(unscanned), copies, tuple(lost), alerts, now, tuple(worst), hub, full_folder, unreachable),
         past_service=past_service,
     )
-
-
-def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:
-    return any(is_inside(path, folder.rstrip(b"/")) for folder in folders)
 
 
 def _find_root_status(

@@ -132,12 +132,7 @@ _HERE = {
 
 
 class SeenSpan(NamedTuple):
-    """
-    Consecutive versions of a copy that have the same of a file, as far as it was recorded with a finding.
-
-    Attributes:
-        versions: how many.
-    """
+    """Consecutive versions of a copy that have the same of a file, as far as it was recorded with a finding."""
 
     content: CopyVote
     is_silent: bool

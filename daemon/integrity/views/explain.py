@@ -218,20 +218,18 @@ def file_object(story: FileStory) -> JsonObject:
             for one in story.history
         ],
         "findings": [finding_object(one) for one in story.findings],
-        "copies": [_copy_fields(copy) for copy in story.copies],
-    }
-
-
-def _copy_fields(copy: FileCopy) -> JsonObject:
-    state = copy.state
-    return {
-        "name": copy.name,
-        "url": copy.url,
-        "vote": None if state is None else state.vote.value,
-        "compared_at": iso_time(None if state is None else state.compared_at),
-        "read_at": iso_time(None if state is None else state.read_at),
-        "found_at": iso_time(None if state is None or state.found is None else state.found.found_at),
-        "is_left_out": copy.is_left_out,
+        "copies": [
+            {
+                "name": copy.name,
+                "url": copy.url,
+                "vote": copy.state and copy.state.vote.value,
+                "compared_at": iso_time(copy.state and copy.state.compared_at),
+                "read_at": iso_time(copy.state and copy.state.read_at),
+                "found_at": iso_time(copy.state and copy.state.found and copy.state.found.found_at),
+                "is_left_out": copy.is_left_out,
+            }
+            for copy in story.copies
+        ],
     }
 
 

@@ -10,6 +10,7 @@ from integrity import program
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
+from integrity.words.findings import find_spans
 from integrity.words.text import PLAIN, JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
@@ -88,20 +89,10 @@ def _blocks(blocks: tuple[int, ...], expected: Expected) -> str:
     """Write the numbers of blocks, counted from 0: "block 3 of 5"."""
     if len(blocks) == expected.count:
         return "the whole file"
-    runs = list(_find_runs(blocks))
+    runs = find_spans(blocks)
     shown = ", ".join(runs[:_RUNS_SHOWN]) + (", ..." if len(runs) > _RUNS_SHOWN else "")
     noun = "block" if len(blocks) == 1 else f"{len(blocks):,} blocks:"
     return f"{noun} {shown} of {expected.count:,}"
-
-
-def _find_runs(blocks: tuple[int, ...]) -> Iterator[str]:
-    """Yield the blocks as text, with consecutive ones joined: "3", "7-9"."""
-    start = 0
-    for index in range(1, len(blocks) + 1):
-        if index == len(blocks) or blocks[index] != blocks[index - 1] + 1:
-            first, last = blocks[start], blocks[index - 1]
-            yield str(first) if first == last else f"{first}-{last}"
-            start = index
 
 
 def _describe_apply(plan: FilePlan, *, applies: bool, has_options: bool) -> Iterator[str]:

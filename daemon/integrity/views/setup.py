@@ -238,14 +238,7 @@ _POWERS = {
 
 
 def explain_reach(web: Web, address: str, login: str) -> Iterator[str]:
-    """
-    Yield what the answers mean, a line each.
-
-    Args:
-        web: the settings so far.
-        address: of this machine in the network; empty: none.
-        login: USER@HOST for ssh.
-    """
+    """Yield what the answers mean, a line each. ``address``: in the network, or empty; ``login``: USER@HOST for ssh."""
     port = web.listen.rpartition(":")[2]
     yield "none: you look with the command status."
     yield f"local: opens no port in your network; from another machine: {_spell_tunnel(port, login)}"
@@ -266,13 +259,9 @@ class PageFacts(NamedTuple):
     How a page can be reached.
 
     Args:
-        web: its settings.
-        choice: what was decided about it.
         login: USER@HOST for ssh.
         certificate_ends_at: when the certificate that it made ends; None if it made none.
-        fingerprint: SHA-256 of that.
         start: the command that starts it; empty: it runs.
-        has_password: a password is set.
     """
 
     web: Web

@@ -57,14 +57,7 @@ _PAGES = {
 
 
 def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
-    """
-    Return the application.
-
-    Args:
-        site: shared by all pages.
-        passwords: of the log-in.
-        token: bearer token of ``/metrics`` and ``/api``; empty: none.
-    """
+    """Return the application. ``token``: bearer token of ``/metrics`` and ``/api``; empty: none."""
     web = site.config.web
     is_secure = web.has_tls or web.public_url.startswith("https:")
     sessions = Sessions(passwords)

@@ -36,10 +36,7 @@ class OwnCertificate(NamedTuple):
     The certificate of a page.
 
     Attributes:
-        path: file with certificate and key, as PEM.
         fingerprint: SHA-256, as browsers show it.
-        ends_at: when it becomes invalid.
-        names: host names and addresses that it is for.
     """
 
     path: bytes
@@ -70,7 +67,6 @@ def ensure_certificate(folder: bytes, hosts: Collection[str], now: datetime | No
     Args:
         folder: of the page's state; made with mode 0700 if it is missing.
         hosts: names under which browsers ask for the page; IPv6 addresses in brackets.
-        now: None for the clock's.
 
     Raises:
         ConfigError: it can't be made.

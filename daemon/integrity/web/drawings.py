@@ -31,12 +31,7 @@ class BarPart(NamedTuple):
 
 
 def layout_bar(parts: Iterable[tuple[str, str, int]]) -> list[BarPart]:
-    """
-    Divide a bar of 1,000 units.
-
-    Args:
-        parts: class, label and amount of each; parts of amount 0 are left out.
-    """
+    """Divide a bar of 1,000 units. ``parts``: class, label and amount of each; those of amount 0 are left out."""
     amounts = [(css_class, label, amount) for css_class, label, amount in parts if amount > 0]
     total = sum(amount for _, _, amount in amounts)
     widths = [max(amount / total, _SMALLEST_SHARE) for _, _, amount in amounts]
@@ -72,15 +67,7 @@ class BlockCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlockMap:
-    """
-    The blocks of a file as a grid.
-
-    Args:
-        cells: row by row.
-        columns: cells in a full row.
-        rows: number of rows.
-        blocks_per_cell: blocks that a cell stands for; the last one may stand for fewer.
-    """
+    """The blocks of a file as a grid, row by row; the last cell may stand for fewer blocks."""
 
     cells: tuple[BlockCell, ...]
     columns: int
@@ -89,13 +76,7 @@ class BlockMap:
 
 
 def layout_blocks(count: int, states: Mapping[int, BlockState]) -> BlockMap:
-    """
-    Lay out the blocks of a file in at most 2,048 cells.
-
-    Args:
-        count: number of blocks.
-        states: of the blocks that are not intact, by number.
-    """
+    """Lay out the blocks of a file in at most 2,048 cells. ``states``: of those that are not intact, by number."""
     per_cell = _blocks_per_cell(count)
     number = -(-count // per_cell)
     columns = max(1, min(64, math.ceil(math.sqrt(number * 4))))
@@ -129,8 +110,6 @@ def map_damage(
     Lay out the blocks of a damaged file.
 
     Args:
-        size_bytes: of the file.
-        block_size_bytes: of its blocks.
         blocks: damaged ones, counted from 0.
         unreadable: (offset, length) of what can't be read.
         is_elsewhere: a copy has them intact.
@@ -241,8 +220,6 @@ def layout_tree_map(sizes: Sequence[float], width: float, height: float) -> list
 
     Args:
         sizes: positive, in descending order.
-        width: of the whole, in units of the drawing.
-        height: likewise.
 
     Source: M. Bruls, K. Huizing, J. van Wijk, Squarified Treemaps (2000).
     """

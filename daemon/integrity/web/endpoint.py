@@ -32,10 +32,7 @@ class Endpoint(NamedTuple):
     An address and its protection.
 
     Attributes:
-        names: for messages.
-        listen: address and port.
         certificate: path of the certificate chain (PEM); empty: plain HTTP.
-        key: path of its private key.
         trusted_proxy: address of the proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; empty: none.
     """
 
@@ -75,7 +72,6 @@ def find_page_endpoint(settings: Web, own_certificate: bytes = b"") -> Endpoint:
     Return where the page of this machine is served.
 
     Args:
-        settings: of the page.
         own_certificate: path of the file with the certificate and key that the page has made; empty: none.
 
     Raises:
@@ -95,13 +91,7 @@ def find_hub_endpoint(settings: HubServer) -> Endpoint:
 
 
 def find_hosts(settings: Web | HubServer, hostname: str) -> set[str]:
-    """
-    Return the names under which browsers may ask for pages, in lower case; IPv6 addresses in brackets.
-
-    Args:
-        settings: of the pages.
-        hostname: of this machine.
-    """
+    """Return the names under which browsers may ask for pages, in lower case; IPv6 addresses in brackets."""
     address = _split_listen(settings.listen)[0]
     hosts = {f"[{address}]" if ":" in address else address, hostname, f"{hostname}.local"}
     parsed = ipaddress.ip_address(address)

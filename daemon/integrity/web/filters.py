@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
 from integrity import program
-from integrity.catalog.runs import Action
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS
-from integrity.model import ActionVerb, Finding, FindingKind
+from integrity.model import ActionVerb
 from integrity.paths import absolute, shell_path
 from integrity.words.findings import place, title
 from integrity.words.text import count, iso_time, local_time, percent
@@ -30,14 +29,6 @@ def ago(seconds: int) -> str:
 
 def quote_path(path: bytes) -> str:
     return quote(path, safe="/")
-
-
-def gravity_of(finding: Finding) -> str:
-    return "is-bad" if finding.kind in INTEGRITY_PROBLEMS else "is-warn"
-
-
-def place_of_action(done: Action) -> bytes:
-    return absolute(done.root or b"", done.path)
 
 
 _FACT = re.compile(r"  ([a-zA-Z][\w -]{0,10}?) {2,}(\S.*)")
@@ -83,15 +74,6 @@ def _keep_together(name: str) -> Markup:
     return Markup("<bdi>{}</bdi>").format(name) if "-" in name else escape(name)
 
 
-def sort_kinds(counter: Mapping[FindingKind, int]) -> list[tuple[FindingKind, int]]:
-    """Return the kinds of findings with their numbers, the gravest first."""
-    return sorted(counter.items(), key=lambda item: GRAVITY[item[0]])
-
-
-def begin_sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
 _DECISIONS = {
     ActionVerb.ACK: "acknowledged",
     ActionVerb.MUTE: "muted",
@@ -106,7 +88,7 @@ _DECISIONS = {
 }
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "action_place": place_of_action,
+    "action_place": lambda done: absolute(done.root or b"", done.path),
     "ago": ago,
     "breaks": break_at_folders,
     "below": lambda name, folder: os.path.join(folder, name),
@@ -115,8 +97,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "decision": _DECISIONS.__getitem__,
     "duration": format_duration,
     "facts": split_facts,
-    "gravest_first": sort_kinds,
-    "gravity": gravity_of,
+    "gravest_first": lambda counter: sorted(counter.items(), key=lambda item: GRAVITY[item[0]]),
+    "gravity": lambda finding: "is-bad" if finding.kind in INTEGRITY_PROBLEMS else "is-warn",
     "headline": lambda kind: KINDS[kind].headline,
     "iso": iso_time,
     "last_part": os.path.basename,
@@ -126,7 +108,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "percent": percent,
     "place": place,
     "printable": printable,
-    "sentence": begin_sentence,
+    "sentence": lambda words: words[:1].upper() + words[1:],
     "shell": shell_path,
     "size": format_size,
     "title": title,

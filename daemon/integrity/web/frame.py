@@ -60,14 +60,8 @@ def put_together(
     Return the application.
 
     Args:
-        renderer: of the pages for errors.
-        routes: of the pages.
-        troubles: how errors of the program are headed.
-        sessions: of log-ins.
         hosts: names under which browsers may ask for the pages, in lower case.
-        advice: that refusals give.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
-        is_secure: browsers come by HTTPS.
     """
     static = Mount("/static", StaticFiles(directory=str(resources.files("integrity.web") / "static")))
     errors = _Errors(renderer, troubles)

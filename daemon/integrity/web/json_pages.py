@@ -69,9 +69,6 @@ class JsonPage:
     A page for programs, which returns one object.
 
     Attributes:
-        answer: makes the object.
-        summary: what it is, in a few words.
-        parameters: of its query.
         entries: name of the list in the object that comes in pages; empty: there is none.
         cursor: name of the value that the next page is asked with; null on the last page.
         places: what the parts of its path that vary are, by their names.
@@ -91,10 +88,7 @@ class JsonInterface:
     An interface for programs.
 
     Attributes:
-        title: its name.
-        description: what it is for, and how it is called.
         server: what its paths are relative to.
-        error: JSON schema of the object of an error.
         errors: statuses with which it is answered.
         unauthorized: when 401 is answered.
     """
@@ -181,13 +175,7 @@ class AsciiJson(JSONResponse):
 
 
 def mount_json(interface: JsonInterface, pages: Mapping[str, JsonPage]) -> Mount:
-    """
-    Return the routes of pages for programs, and of their description; an error is ``{"error": ...}``.
-
-    Args:
-        interface: what is common to them.
-        pages: by their path.
-    """
+    """Return the routes of pages for programs, and of their description; an error is ``{"error": ...}``."""
     described = JsonPage(answer=lambda _: describe_pages(interface, known), summary="This description")
     known = {**pages, _DESCRIPTION: described}
     routes = [Route(path, _answer(page.answer), methods=["GET"]) for path, page in known.items()]

@@ -32,14 +32,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def write_metrics(catalog: Catalog, status: Status, live: ServiceView) -> bytes:
-    """
-    Write all metrics as text.
-
-    Args:
-        catalog: the catalog that the status is from.
-        status: of all roots.
-        live: what is known of the service.
-    """
+    """Write all metrics as text."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(catalog, status, live))
     return generate_latest(registry)

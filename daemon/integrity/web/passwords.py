@@ -48,7 +48,6 @@ class Secrets:
 
     Attributes:
         password_hash: empty: no password was set yet.
-        session_key: signs sessions.
         ended_sessions: when each was logged out, seconds UTC, by its name.
     """
 
@@ -63,7 +62,6 @@ class PasswordStore:
 
     Args:
         folder: of the state file; made with mode 0700 when a password is set.
-        monotonic: seconds.
     """
 
     def __init__(self, folder: bytes, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -126,8 +124,6 @@ class PasswordStore:
         End one session (I3).
 
         Args:
-            name: of the session.
-            now: seconds UTC.
             forget_before: sessions that ended earlier are forgotten: their cookies are too old to be used.
 
         Raises:
@@ -209,12 +205,7 @@ def is_same(secret: str, given: str) -> bool:
 
 
 class LoginThrottle:
-    """
-    Slows down guessing: after five failures in a row each further one doubles the pause of that address.
-
-    Args:
-        monotonic: seconds.
-    """
+    """Slows down guessing: after five failures in a row each further one doubles the pause of that address."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

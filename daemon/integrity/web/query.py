@@ -129,12 +129,7 @@ MOST_DAYS = 366
 
 
 async def read_form(request: Request) -> FormData:
-    """
-    Return the form of a request.
-
-    Raises:
-        HTTPException: 403, it does not carry the token of its session.
-    """
+    """Return the form of a request; 403 if it does not carry the token of its session."""
     form = await request.form()
     if not is_form_valid(request.scope["state"]["session"], form.get("csrf")):
         raise HTTPException(403, "Your log-in has changed since this form was shown. Load the page again.")
@@ -142,12 +137,7 @@ async def read_form(request: Request) -> FormData:
 
 
 def read_finding_id(form: FormData) -> int:
-    """
-    Return the number of the finding that a form is about.
-
-    Raises:
-        HTTPException: 400, there is none.
-    """
+    """Return the number of the finding that a form is about; 400 if there is none."""
     text = str(form.get("id", ""))
     if not text.isascii() or not text.isdecimal() or len(text) > 18:
         raise HTTPException(400, "id: must be the number of a finding.")
@@ -155,12 +145,7 @@ def read_finding_id(form: FormData) -> int:
 
 
 def read_days(form: FormData) -> int:
-    """
-    Return for how many days a finding is to be muted.
-
-    Raises:
-        HTTPException: 400, it is no such number.
-    """
+    """Return for how many days a finding is to be muted; 400 if it is no such number."""
     text = str(form.get("days", ""))
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= MOST_DAYS:
         raise HTTPException(400, f"days: must be a whole number from 1 to {MOST_DAYS}.")

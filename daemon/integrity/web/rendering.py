@@ -29,7 +29,6 @@ class Renderer:
     Args:
         packages: whose templates are used, the first that has one wins.
         places: path and name of each page in the head of all pages.
-        unit: systemd unit that serves the pages, for messages.
     """
 
     def __init__(self, packages: Sequence[str], places: Sequence[tuple[str, str]], unit: str) -> None:

@@ -56,13 +56,7 @@ class BrowserSession(NamedTuple):
 
 
 class Sessions:
-    """
-    Makes and reads the cookies of sessions. They survive a restart of the process: only those that ended are stored.
-
-    Args:
-        passwords: the key that signs them, and which ended.
-        clock: seconds UTC.
-    """
+    """Makes and reads the cookies of sessions. They survive a restart of the process: those that ended are stored."""
 
     def __init__(self, passwords: PasswordStore, clock: Callable[[], float] = time.time) -> None:
         self._passwords = passwords
@@ -138,8 +132,6 @@ class Guard:
     Args:
         app: gets the requests that passed; ``scope["state"]["session"]`` is the session or None.
         hosts: names in lower case, without port, under which the page may be asked for.
-        sessions: of the page.
-        advice: that refusals give.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
         is_secure: the browser comes by HTTPS.
     """

@@ -47,7 +47,6 @@ class BoundedProtocol(H11Protocol):
         idle_s: how long a connection may stay open between an answer and the first byte of the next request, which has
             ``body_s`` from then on; None: the next request has to be complete within ``request_s``.
         body_s: see ``idle_s``.
-        most_connections: how many may be open.
     """
 
     request_s: ClassVar[float] = 10.0
@@ -124,9 +123,6 @@ def serve(
     Serve until SIGINT or SIGTERM.
 
     Args:
-        app: the page.
-        endpoint: where.
-        protocol: has the bounds.
         background: runs beside it in the same loop; is cancelled at the end.
         ready: called once the page can be asked.
 

@@ -60,13 +60,7 @@ def _identify(path: bytes) -> tuple[int, int, int] | None:
 
 
 class Site(Renderer):
-    """
-    What all pages share.
-
-    Args:
-        config_path: of ``--config``; None for the default place.
-        catalog_path: of ``--catalog``; None for the configured one.
-    """
+    """What all pages share. The paths are those of the options ``--config`` and ``--catalog``."""
 
     def __init__(self, config_path: bytes | None, catalog_path: bytes | None) -> None:
         super().__init__(("integrity.web",), _PLACES, "integrity-web")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pwd import getpwnam, getpwuid
 from urllib.parse import unquote, urlsplit
 
-from integrity.alerts import sendmail
+from integrity.alerts.mail import SENDMAIL, needs_privileges
 from integrity.config import Mail, MailTls, MailTransport
 from integrity.errors import ConfigError
 
@@ -52,7 +52,7 @@ class MailWays:
         return self.has_sendmail or self.has_server
 
 
-def find_mail_ways(mail: Mail, *, gains_privileges: bool, program: str = sendmail.PROGRAM) -> MailWays:
+def find_mail_ways(mail: Mail, *, gains_privileges: bool, program: str = SENDMAIL) -> MailWays:
     """
     Look for a sendmail and a mail server.
 
@@ -65,7 +65,7 @@ def find_mail_ways(mail: Mail, *, gains_privileges: bool, program: str = sendmai
     name = find_user_name()
     return MailWays(
         program=os.path.basename(os.path.realpath(program)) if is_there else "",
-        has_sendmail=is_there and (gains_privileges or not sendmail.needs_privileges(program)),
+        has_sendmail=is_there and (gains_privileges or not needs_privileges(program)),
         has_server=_answers(mail.host, mail.port),
         local_name=name,
         forwarded_to=_find_alias(name),

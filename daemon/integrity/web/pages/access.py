@@ -6,6 +6,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
@@ -23,16 +24,7 @@ if TYPE_CHECKING:
 
 
 class Access:
-    """
-    The pages of log-in.
-
-    Args:
-        site: makes the pages.
-        passwords: holds the password.
-        sessions: makes the cookies.
-        throttle: slows down guessing.
-        is_secure: the browser comes by HTTPS.
-    """
+    """The pages of log-in. ``is_secure``: the browser comes by HTTPS."""
 
     def __init__(
         self, site: Renderer, passwords: PasswordStore, sessions: Sessions, throttle: LoginThrottle, *, is_secure: bool
@@ -77,8 +69,6 @@ class Access:
 
     async def log_out(self, request: Request) -> Response:
         """End the session of this browser, or those of all browsers."""
-        from starlette.concurrency import run_in_threadpool
-
         form, session = await request.form(), request.scope["state"]["session"]
         if not is_form_valid(session, form.get("csrf")):
             return self._site.refuse_form(request)
@@ -95,14 +85,10 @@ class Access:
         token = request.query_params.get("token", "")
         if not self._passwords.is_link_valid(token):
             return self._refuse_link(request)
-        return self._site.render(
-            request, "welcome.html", title="Set a password", token=token, error="", shortest=SHORTEST_PASSWORD
-        )
+        return self._render_welcome(request, token)
 
     async def set_password(self, request: Request) -> Response:
         """Set the password that the form has twice, and begin a session."""
-        from starlette.concurrency import run_in_threadpool
-
         form = await request.form()
         token, password = str(form.get("token", "")), str(form.get("password", ""))
         if not self._passwords.is_link_valid(token):
@@ -114,15 +100,7 @@ class Access:
             except ConfigError as refusal:
                 error = str(refusal)
         if error:
-            return self._site.render(
-                request,
-                "welcome.html",
-                status_code=400,
-                title="Set a password",
-                token=token,
-                error=error,
-                shortest=SHORTEST_PASSWORD,
-            )
+            return self._render_welcome(request, token, error, 400)
         return self._begin_session()
 
     def _begin_session(self) -> Response:
@@ -145,6 +123,10 @@ class Access:
         if retry_after_s:
             response.headers["Retry-After"] = str(retry_after_s)
         return response
+
+    def _render_welcome(self, request: Request, token: str, error: str = "", status_code: int = 200) -> Response:
+        texts = {"title": "Set a password", "token": token, "error": error}
+        return self._site.render(request, "welcome.html", status_code=status_code, shortest=SHORTEST_PASSWORD, **texts)
 
     def _refuse_link(self, request: Request) -> Response:
         return self._site.render_error(

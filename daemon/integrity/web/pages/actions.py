@@ -61,14 +61,7 @@ def find_check(finding: Finding) -> Job | None:
 
 
 class ActionPages:
-    """
-    The forms by which the owner decides.
-
-    Args:
-        site: shared by all pages.
-        passwords: holds the password.
-        throttle: of the log-in.
-    """
+    """The forms by which the owner decides."""
 
     def __init__(self, site: Site, passwords: PasswordStore, throttle: LoginThrottle) -> None:
         self._site = site

@@ -30,8 +30,8 @@ from integrity.words.text import exact_time, local_time
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from integrity.catalog.rows import FileRecord
     from integrity.jobs.explain import FileStory
+    from integrity.model import Digests, Witness
     from integrity.web.site import Site
 
 _PAGE = 100
@@ -120,11 +120,11 @@ class EvidenceColumn(NamedTuple):
 
     who: str
     says: str
-    size_bytes: int | None
-    mtime: str
-    md5: str
-    xxh3: str
-    how: str
+    size_bytes: int | None = None
+    mtime: str = ""
+    md5: str = ""
+    xxh3: str = ""
+    how: str = ""
 
 
 _CLASSES = {
@@ -151,49 +151,26 @@ def collect_evidence(story: FileStory) -> list[EvidenceColumn]:
     """Put side by side what is recorded, what waits instead of it, each copy, and former versions."""
     rows = []
     if story.record is not None:
-        record, digests = story.record, digest_fields(story.record.digests)
-        rows.append(
-            EvidenceColumn(
-                "recorded",
-                _describe_checks(record),
-                record.witness.size_bytes,
-                exact_time(record.witness.mtime_ns),
-                str(digests["md5"] or ""),
-                str(digests["xxh3_128"] or ""),
-                "" if record.read_how is None else READ_HOW[record.read_how.value],
-            )
-        )
+        record = story.record
+        verified = record.verified_at
+        checks = "not verified since" if verified is None else f"last verified {local_time(verified)}"
+        how = "" if record.read_how is None else READ_HOW[record.read_how.value]
+        says = f"recorded {local_time(record.recorded_at)}, {checks}"
+        rows.append(_make_column("recorded", says, record.witness, record.digests)._replace(how=how))
     if story.candidate is not None:
-        found, digests = story.candidate, digest_fields(story.candidate.digests)
-        rows.append(
-            EvidenceColumn(
-                "found instead",
-                f"{'the file was gone' if found.is_gone else 'other content'}, seen {local_time(found.recorded_at)}",
-                None if found.is_gone else found.witness.size_bytes,
-                "" if found.is_gone else exact_time(found.witness.mtime_ns),
-                str(digests["md5"] or ""),
-                str(digests["xxh3_128"] or ""),
-                "",
-            )
-        )
-    rows += [
-        EvidenceColumn(
-            f"copy {copy.name}",
-            describe_copy_state(copy.state, is_left_out=copy.is_left_out),
-            None,
-            "",
-            "",
-            "",
-            copy.url,
-        )
-        for copy in story.copies
-    ]
+        found = story.candidate
+        says = f"{'the file was gone' if found.is_gone else 'other content'}, seen {local_time(found.recorded_at)}"
+        rows.append(_make_column("found instead", says, None if found.is_gone else found.witness, found.digests))
+    for copy in story.copies:
+        says = describe_copy_state(copy.state, is_left_out=copy.is_left_out)
+        rows.append(EvidenceColumn(f"copy {copy.name}", says, how=copy.url))
     return rows
 
 
-def _describe_checks(record: FileRecord) -> str:
-    verified = "not verified since" if record.verified_at is None else f"last verified {local_time(record.verified_at)}"
-    return f"recorded {local_time(record.recorded_at)}, {verified}"
+def _make_column(who: str, says: str, witness: Witness | None, digests: Digests) -> EvidenceColumn:
+    size, mtime = (None, "") if witness is None else (witness.size_bytes, exact_time(witness.mtime_ns))
+    hexes = digest_fields(digests)
+    return EvidenceColumn(who, says, size, mtime, str(hexes["md5"] or ""), str(hexes["xxh3_128"] or ""))
 
 
 def map_blocks(finding: Finding, story: FileStory | None) -> BlockMap | None:

@@ -27,7 +27,6 @@ class LivePages:
     Sends what runs now. All viewers share one question to the service each two seconds (``Site.find_live``).
 
     Args:
-        site: shared by all pages.
         sessions: end the stream of a viewer whose session has ended.
     """
 

@@ -35,13 +35,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 def write_manual_page(text: str, names: Collection[str]) -> Markup:
-    """
-    Return a page as HTML.
-
-    Args:
-        text: in Markdown.
-        names: of all pages; links to them become links below ``/manual``.
-    """
+    """Return a page as HTML. ``names``: of all pages; links to them become links below ``/manual``."""
     tokens = _MARKDOWN.parse(_FOR_OTHERS.sub("", text))
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and following is not None:

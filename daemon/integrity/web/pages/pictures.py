@@ -40,14 +40,7 @@ _NO_SERVICE = "the service does not run, and only it can read them; start it: sy
 
 
 class PictureSide(NamedTuple):
-    """
-    One side of a finding.
-
-    Attributes:
-        caption: whose side it is.
-        url: of the picture; empty: there is none.
-        why_not: why there is none.
-    """
+    """One side of a finding: whose it is, and the URL of its picture, or why there is none."""
 
     caption: str
     url: str
