@@ -25,7 +25,7 @@ def test_copy_that_is_being_compared_stays(integrity: Box, root: Path, copy: Pat
     """The comparison would write down what a copy said that is not known any more: exit 4, and who it is."""
     integrity.run("scan", root, expect=0)
     with Running(integrity, "compare", root, "--with", copy, "--rate", "1K") as running:
-        wait_until(lambda: count_copies(integrity) == 1, "a comparison", timeout_s=30)
+        wait_until(lambda: count_copies(integrity) == 1, "a comparison")
         refused = integrity.run("forget", "--copy", copy, "--yes", expect=4)
         running.signal(signal.SIGTERM)
         running.finish()

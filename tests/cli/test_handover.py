@@ -128,9 +128,9 @@ def test_two_commands_at_once(integrity: Box, root: Path) -> None:
         Running(integrity, "--json", "scan", root) as first,
     ):
         daemon.gate.clear()
-        wait_until(lambda: len(daemon.asked) == 1, "the first", timeout_s=30)
+        wait_until(lambda: len(daemon.asked) == 1, "the first")
         with Running(integrity, "--json", "scrub", root) as second:
-            wait_until(lambda: len(daemon.asked) == 2, "the second", timeout_s=30)
+            wait_until(lambda: len(daemon.asked) == 2, "the second")
             daemon.gate.set()
             assert [10, 0] == [first.finish().summary["files_new"], second.finish().summary["files_new"]]
 
@@ -141,7 +141,7 @@ def test_interrupted_command_stops_its_job(integrity: Box, root: Path, number: s
     with SmallDaemon(integrity) as daemon:
         daemon.gate.clear()
         with Running(integrity, "--json", "scan", root) as running:
-            wait_until(lambda: bool(daemon.state().busy), "the job to begin", timeout_s=30)
+            wait_until(lambda: bool(daemon.state().busy), "the job to begin")
             running.signal(number)
             wait_until(lambda: daemon.is_stopped(0), "the daemon to be asked")
             daemon.gate.set()
@@ -155,7 +155,7 @@ def test_second_signal_ends_a_command_whose_job_does_not_end(integrity: Box, roo
     with SmallDaemon(integrity) as daemon:
         daemon.gate.clear()
         with Running(integrity, "scan", root) as running:
-            wait_until(lambda: bool(daemon.state().busy), "the job to begin", timeout_s=30)
+            wait_until(lambda: bool(daemon.state().busy), "the job to begin")
             running.signal(signal.SIGINT)
             wait_until(lambda: daemon.is_stopped(0), "the daemon to be asked")
             running.signal(signal.SIGINT)
@@ -167,7 +167,7 @@ def test_killed_command_ends_its_job(integrity: Box, root: Path) -> None:
     with SmallDaemon(integrity) as daemon:
         daemon.gate.clear()
         with Running(integrity, "scan", root) as running:
-            wait_until(lambda: bool(daemon.state().busy), "the job to begin", timeout_s=30)
+            wait_until(lambda: bool(daemon.state().busy), "the job to begin")
             running.signal(signal.SIGKILL)
             running.finish()
         wait_until(lambda: daemon.is_stopped(0), "the daemon to notice")
@@ -260,7 +260,7 @@ def daemon_process(box: Box, *, descriptors: int = 1024) -> Iterator[subprocess.
         "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]),) * 2)\n"
         "with SmallDaemon(Box(Path(sys.argv[1]))) as daemon:\n"
         "    daemon.gate.clear(); print('ready', flush=True)\n"
-        "    wait_until(lambda: len(daemon.asked) == 1, 'a request', timeout_s=60)\n"
+        "    wait_until(lambda: len(daemon.asked) == 1, 'a request')\n"
         "    print('asked', flush=True); sys.stdin.read()"
     )
     path = os.pathsep.join([tests, *(folder for folder in sys.path if folder)])

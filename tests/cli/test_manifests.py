@@ -601,7 +601,7 @@ def test_interrupted_import_keeps_what_it_did(integrity: Box, tmp_path: Path) ->
     put(root / "large", os.urandom(100 << 20))
     put(sums, sum_up(root, "sha256sum") + sum_up(root))
     with Running(integrity, "catalog", "import", str(sums), "--root", str(root)) as running:
-        wait_until(lambda: has_run(integrity), "a run", timeout_s=20)
+        wait_until(lambda: has_run(integrity), "a run")
         running.signal(signal.SIGINT)
         code = running.finish().code
 

@@ -155,7 +155,7 @@ def test_interrupted_self_test_proves_nothing_and_leaves_nothing(
     integrity.configure(mail_toml(free_port()))
     monkeypatch.setenv("TMPDIR", str(scratch))
     with Running(integrity, "daemon", "--self-test") as running:
-        wait_until(lambda: bool(os.listdir(scratch)), "the folder", timeout_s=30)
+        wait_until(lambda: bool(os.listdir(scratch)), "the folder")
         running.signal(signal.SIGTERM)
         done = running.finish()
 

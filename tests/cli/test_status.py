@@ -27,17 +27,13 @@ from support.waiting import wait_until
 
 pytestmark = pytest.mark.files(10)
 
-_LONG_S = 30.0
-
 
 @contextmanager
 def serving(box: Box) -> Iterator[Running]:
     """Run the service until it looks after its roots, and end it by SIGTERM."""
     own = {"RUNTIME_DIRECTORY": box.environment["XDG_RUNTIME_DIR"]}  # root's would be the machine's
     with Running(box, "daemon", env=own) as running:
-        wait_until(
-            lambda: bool(box.get_object("service", "status")["watch"]), "the service to watch", timeout_s=_LONG_S
-        )
+        wait_until(lambda: bool(box.get_object("service", "status")["watch"]), "the service to watch")
         yield running
         running.signal(signal.SIGTERM)
         done = running.finish()
@@ -78,7 +74,7 @@ def test_running_service_is_shown(integrity: Box, root: Path) -> None:
             texts.append(integrity.run("status", expect=0).stdout)
             return "\n  now        nothing\n" in texts[-1]
 
-        wait_until(is_idle, "the first jobs to end", timeout_s=_LONG_S)
+        wait_until(is_idle, "the first jobs to end")
         service, text = integrity.get_object("service", "status"), texts[-1]
         running.signal(signal.SIGSTOP)
         stopped_at = time.monotonic()
@@ -112,9 +108,7 @@ def test_service_that_was_killed_is_missed_in_the_verdict(integrity: Box, root: 
     assert integrity.run("status", "--nagios", expect=0).stdout.startswith("INTEGRITY OK")
     own = {"RUNTIME_DIRECTORY": integrity.environment["XDG_RUNTIME_DIR"]}
     with Running(integrity, "daemon", env=own) as running:
-        wait_until(
-            lambda: bool(integrity.get_object("service", "status")["watch"]), "the service to watch", timeout_s=_LONG_S
-        )
+        wait_until(lambda: bool(integrity.get_object("service", "status")["watch"]), "the service to watch")
         running.signal(signal.SIGKILL)
         running.finish()
     for arguments in ((), ("scrub",), ()):  # reading by hand does not bring it back
@@ -161,7 +155,7 @@ def test_root_that_is_gone_is_said_once(integrity: Box, root: Path) -> None:
     integrity.run("scan", root, expect=0)
     os.rename(root, f"{root}.away")
     with serving(integrity):
-        wait_until(lambda: "suspended:" in integrity.run("status").stdout, "the root to be missed", timeout_s=_LONG_S)
+        wait_until(lambda: "suspended:" in integrity.run("status").stdout, "the root to be missed")
         text = integrity.run("status").stdout
         (watch,) = [one for one in integrity.get_object("service", "status")["watch"] if isinstance(one, dict)]  # type: ignore[attr-defined]
 

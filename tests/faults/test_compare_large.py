@@ -46,7 +46,7 @@ def stop_within(faulty: FaultFS, integrity: Box, root: Path, copy: Path, number:
     rule = faulty.add(Rule("read", path="/large.img", offset=84 * MIB, length=MIB, is_hung=True))
     seen = len(faulty.get_fired())
     with Running(integrity, "--json", "compare", root, "--with", copy) as running:
-        wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang", timeout_s=30)
+        wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang")
         if number is signal.SIGINT:  # else the run may be at its end before it hears of that
             running.signal_and_wait(number)
         else:  # which waits for the disk

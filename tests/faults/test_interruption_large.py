@@ -41,7 +41,7 @@ def stop_within(faulty: FaultFS, integrity: Box, *args: str, offset: int, number
     rule = faulty.add(Rule("read", path="/large.img", offset=offset, length=MIB, is_hung=True))
     seen = len(faulty.get_fired())
     with Running(integrity, *args, faulty.folder) as running:
-        wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang", timeout_s=30)
+        wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang")
         running.signal(number)
         slow = faulty.add(Rule("read", path="/large.img", delay_s=0.1))  # or it may be at the end before it has stopped
         faulty.clear(rule)

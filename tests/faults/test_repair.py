@@ -178,7 +178,7 @@ def test_file_that_is_written_while_the_new_one_is_made(damaged: Damaged, is_lat
     """At the latest the last look before the exchange sees it: the new file is taken away, the written one stays."""
     with damaged.repairing(delay="delay_enter=2s:when=1") as repairing:
         mtime_ns = damaged.file.stat().st_mtime_ns if is_late else None  # what it is given last
-        wait_until(lambda: is_made(damaged.root, mtime_ns), "the new file", timeout_s=30)
+        wait_until(lambda: is_made(damaged.root, mtime_ns), "the new file")
         change(damaged.file, 5)
 
     assert 1 == repairing.code
@@ -217,7 +217,7 @@ def test_folder_that_is_moved_away_with_the_new_file(damaged: Damaged, tmp_path:
     """The new file is taken away where its folder is by then, and what stands in the folder's place is not touched."""
     bad, folder, away = damaged.file.read_bytes(), damaged.file.parent, tmp_path / "away"
     with damaged.repairing() as repairing:
-        wait_until(lambda: bool(leftovers(damaged.root)), "the new file", timeout_s=30)
+        wait_until(lambda: bool(leftovers(damaged.root)), "the new file")
         folder.rename(away)
         folder.mkdir()
 
@@ -242,7 +242,7 @@ def test_new_file_that_is_written_while_it_gets_its_name(damaged: Damaged, is_go
         return [path for path in made if path.exists()]
 
     with damaged.repairing() as repairing:
-        wait_until(lambda: bool(find_new()), "the new file on its way", timeout_s=30)
+        wait_until(lambda: bool(find_new()), "the new file on its way")
         damage(find_new()[0], BLOCK)
 
     assert 0 == repairing.code
@@ -255,7 +255,7 @@ def test_what_is_saved_right_before_the_exchange_is_kept(damaged: Damaged, optio
     """It is in the damaged file, which is kept then though it was to be removed; that is said."""
     with damaged.repairing(*option) as repairing:
         whole = "the whole new file"
-        wait_until(lambda: any(path.suffix != ".new" for path in leftovers(damaged.root)), whole, timeout_s=30)
+        wait_until(lambda: any(path.suffix != ".new" for path in leftovers(damaged.root)), whole)
         change(damaged.file, 5)
 
     assert 0 == repairing.code

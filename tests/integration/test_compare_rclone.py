@@ -278,7 +278,7 @@ def test_comparison_that_is_asked_to_end_does_not_wait_for_rclone(pair: Pair) ->
     pair.env["PATH"] = f"{programs}:{os.environ['PATH']}"
     command = ["--json", "compare", pair.root, "--with", f"rclone:disk:{pair.copy}"]
     with Running(pair.integrity, *command, env=pair.env) as running:
-        wait_until(lambda: pid.exists() and bool(pid.read_text()), "rclone computes", timeout_s=30)
+        wait_until(lambda: pid.exists() and bool(pid.read_text()), "rclone computes")
         os.kill(running.pid, 15)
         done = running.finish(10)
 

@@ -254,7 +254,7 @@ def test_comparison_that_is_asked_to_end_does_not_wait_for_a_digest(pair: Pair, 
     pair.integrity.run("scan", pair.root, expect=0)
     pair.server.restart(make_programs(tmp_path / "bin", "find", "xargs", md5sum=script))
     with Running(pair.integrity, *pair.command(), env=pair.env) as running:
-        wait_until((tmp_path / "sleeping").exists, "the other side computes", timeout_s=30)
+        wait_until((tmp_path / "sleeping").exists, "the other side computes")
         running.signal(signal.SIGTERM)
         done = running.finish(10)
 

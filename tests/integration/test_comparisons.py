@@ -83,7 +83,7 @@ class Parts:
         """Have it compared; return what it waits for at the end of that."""
         before = self.ended
         self.comparisons.want("nightly")
-        wait_until(lambda: self.ended > before, "the end of a turn", timeout_s=20)
+        wait_until(lambda: self.ended > before, "the end of a turn")
         return self.waits
 
     @property

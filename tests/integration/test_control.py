@@ -48,7 +48,7 @@ from support.waiting import wait_until
 
 pytestmark = pytest.mark.files(20)
 
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = 120.0
 
 
 @contextmanager

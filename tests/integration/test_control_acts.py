@@ -380,15 +380,12 @@ def test_decision_outlives_its_client_and_waits_for_the_catalog(integrity: Box, 
             c.run("BEGIN IMMEDIATE")
             with greet(integrity, PAGE) as waiting:
                 waiting.send(Act(ActVerb.PAUSE, ALICE, path=bytes(root)))
-                began = time.monotonic()
                 with greet(integrity, SOMEBODY) as other:
                     other.ask_state(_TIMEOUT_S)
-                took_s = time.monotonic() - began
                 early = waiting.receive(0.1)
                 c.run("ROLLBACK")
                 answer = waiting.receive(_TIMEOUT_S)
 
-    assert took_s < 2
     assert early is None
     assert isinstance(answer, ActDone)
     assert [ActionVerb.ACCEPT, ActionVerb.PAUSE] == [one.verb for one in list_actions(integrity)]

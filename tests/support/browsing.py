@@ -22,6 +22,9 @@ _SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, select, summ
   .map(one => one.outerHTML.slice(0, 120))"""
 """What a finger misses: lower than 44 px, and no link in a sentence."""
 
+_IS_LAID_OUT = "width => innerWidth === width && matchMedia(`(width: ${width}px)`).matches"
+"""A window is made narrower by another process than the one that answers."""
+
 _Views = tuple[tuple[int, Literal["light", "dark"]], ...]
 """Widths of the window, and the colors that the reader prefers."""
 
@@ -90,6 +93,7 @@ def look(tab: Page, name: str, views: _Views = _VIEWS[1:]) -> list[str]:
         width, scheme = view
         tab.emulate_media(color_scheme=scheme)
         tab.set_viewport_size({"width": width, "height": 900})
+        tab.wait_for_function(_IS_LAID_OUT, arg=width)
         if folder := os.environ.get("INTEGRITY_SCREENSHOTS"):
             tab.screenshot(path=Path(folder, f"{name}-{width}-{scheme}.png"), full_page=True)
         if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):

@@ -39,7 +39,7 @@ from integrity.service.device_queue import LogReport
 from integrity.service.states import BusyRoot, DaemonState, JobAhead, QueuedJob
 from support.cli import Box
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 
 
 class Asked(NamedTuple):

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from support import AnyPath
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 200.0
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ENTER = "\n"
 CTRL_C = "\x03"

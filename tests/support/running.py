@@ -67,7 +67,7 @@ class Running:
     def signal_and_wait(self, number: signal.Signals) -> None:
         """Send a signal, and wait until it has arrived."""
         self.signal(number)
-        wait_until(lambda: not _is_pending(self._process.pid, number), f"{number.name} to arrive", timeout_s=30)
+        wait_until(lambda: not _is_pending(self._process.pid, number), f"{number.name} to arrive")
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""

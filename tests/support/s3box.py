@@ -56,7 +56,7 @@ class S3Box:
             self._process = subprocess.Popen(
                 self._make_command(port), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
-        wait_until(self._answers, f"{kind} answers", timeout_s=60)
+        wait_until(self._answers, f"{kind} answers")
         self.client: Any = boto3.client(
             "s3",
             endpoint_url=self.endpoint,

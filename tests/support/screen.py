@@ -12,7 +12,7 @@ import unicodedata
 
 _ESCAPE = re.compile(r"\x1b\[(\d*)([A-Za-z])")
 _ROWS = 24
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 
 
 class Screen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import ssl
 import struct
@@ -16,10 +17,12 @@ from support.programs import sh
 
 
 def free_port() -> int:
-    """Find a port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Find a port that nobody listens on, below those that the kernel gives to connections: none takes it meanwhile."""
+    while True:
+        port = secrets.choice(range(10_240, 32_768))  # random numbers of tests are the same in all workers
+        with suppress(OSError), socket.socket() as found:
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 def make_certificate(folder: Path) -> Path:

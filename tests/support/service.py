@@ -18,10 +18,10 @@ from support.cli import Box, Process, can_share_start, make_command, start_integ
 from support.stored import query
 from support.waiting import TimedOutError, wait_until
 
-START_S = 30.0
+START_S = 120.0
 """A Python that starts on busy cores."""
 
-STOP_S = 5.0
+STOP_S = 10.0
 """Within so long of SIGTERM the service has ended."""
 
 

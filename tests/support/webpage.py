@@ -16,7 +16,7 @@ from support.servers import free_port
 from support.warmstart import get_warm_start
 
 PASSWORD = "correct horse battery"
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 120.0
 
 
 class Reply(NamedTuple):

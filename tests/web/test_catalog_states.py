@@ -191,7 +191,7 @@ def test_hundred_thousand_findings(recorded: Box) -> None:
             began = time.monotonic()
             reply = visitor.get(place)
             assert 200 == reply.status, place
-            assert time.monotonic() - began < 3, place
+            assert time.monotonic() - began < 10, place
             assert len(reply.body) < 200_000, place
         assert "100,000 open findings" in visitor.get("/findings").text
         assert read_memory(page.pid) < 120 << 20
