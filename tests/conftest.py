@@ -46,7 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "files(count, size_bytes=0, is_aged=False, is_recorded=False): what the fixture `root` contains; it is empty"
         " without this mark",
     )
-    config.addinivalue_line("markers", "first: takes minutes, most of them waiting; a worker of the run begins with it")
+    config.addinivalue_line(
+        "markers", "first: takes long, most of it waiting or on one core; a worker of the run begins with it"
+    )
 
 
 @pytest.hookimpl(trylast=True)  # after marks have chosen

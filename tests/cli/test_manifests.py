@@ -6,7 +6,6 @@ import hashlib
 import os
 import random
 import re
-import signal
 import subprocess
 import unicodedata
 from collections.abc import Callable
@@ -24,10 +23,8 @@ from support.planted import plant, plant_path
 from support.privileges import let_in, run_as_nobody
 from support.proc import signal_at
 from support.results import get_number
-from support.running import Running
 from support.shapes import damage, put, put_sparse
 from support.stored import query
-from support.waiting import wait_until
 
 VERDICTS = (
     "verified",
@@ -583,34 +580,6 @@ def test_import_that_is_killed_at_a_write_is_completed(integrity: Box, tmp_path:
     assert 50 == sum(counts(done).values())
     assert 0 == integrity.run("catalog", "check").code
     assert 50 == integrity.summary("scrub", root, expect=0)["files_verified"]
-
-
-def has_run(integrity: Box) -> bool:
-    """Say whether a run has begun."""
-    return (
-        integrity.catalog.exists()
-        and bool(query(integrity, "SELECT 1 FROM sqlite_master WHERE name = 'run'"))
-        and bool(query(integrity, "SELECT 1 FROM run"))
-    )
-
-
-@pytest.mark.long
-def test_interrupted_import_keeps_what_it_did(integrity: Box, tmp_path: Path) -> None:
-    """Ctrl-C ends it with 130; the next run goes on."""
-    root, sums = plant(tmp_path / "many", 3000, size_bytes=2000), tmp_path / "sums"
-    put(root / "large", os.urandom(100 << 20))
-    put(sums, sum_up(root, "sha256sum") + sum_up(root))
-    with Running(integrity, "catalog", "import", str(sums), "--root", str(root)) as running:
-        wait_until(lambda: has_run(integrity), "a run")
-        running.signal(signal.SIGINT)
-        code = running.finish().code
-
-    assert 130 == code
-    assert [("interrupted",)] == query(integrity, "SELECT outcome FROM run")
-    done = integrity.run("--json", "catalog", "import", sums, "--root", root, expect=0)
-    assert {"verified", "already"} >= set(counts(done))
-    assert 0 == integrity.run("catalog", "check").code
-    assert ["imported"] * 3001 == [*recorded(integrity).values()]
 
 
 @pytest.mark.parametrize("hash_of", [hashlib.blake2b, hashlib.sha3_256, hashlib.sha384, hashlib.sha256, xxh3_128])

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
 
@@ -31,6 +33,7 @@ def test_code_is_formatted() -> None:
     check(sys.executable, "-m", "ruff", "format", "--check")
 
 
+@pytest.mark.first  # a minute of one core
 def test_types_are_right() -> None:
     """The package and the tests' support are clean under mypy --strict."""
     check(sys.executable, "-m", "mypy")

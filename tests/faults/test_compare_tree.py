@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from support import AnyPath
-from support.cli import Box, make_command
+from support.cli import Box
 from support.comparing import back_up, compare, counts, said
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
@@ -25,7 +24,6 @@ from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.planted import plant, plant_path
 from support.privileges import let_in, run_as_nobody
-from support.results import get_number
 from support.running import Running
 from support.shapes import put
 from support.stored import query, rewrite
@@ -38,35 +36,6 @@ pytestmark = pytest.mark.files(COUNT, size_bytes=3000, is_aged=True)
 
 def names(*numbers: int) -> set[str]:
     return {f"d{number % 7}/{number}.txt" for number in numbers}
-
-
-@pytest.mark.long
-def test_odd_names(integrity: Box, tmp_path: Path) -> None:
-    """Line feeds, bytes that are no UTF-8, dashes, quotes, braces: compared, named, and the command works in bash."""
-    root, copy = os.fsencode(tmp_path / "root"), os.fsencode(tmp_path / "co py")
-    odd = [b"new\nline", b"bad\xff\xfe", b"-rf", b"q'uo\"te", b"{path}", b"tab\tand space ", b"\\n", "ü".encode()]
-    os.mkdir(root)
-    for name in odd:
-        put(os.path.join(root, name), b"1" + name)
-    back_up(Path(os.fsdecode(root)), Path(os.fsdecode(copy)))
-    assert {"verified": len(odd)} == counts(compare(integrity, root, "--with", copy, expect=0))
-    for name in odd:
-        put(os.path.join(copy, name), b"2" + name)
-    done = compare(integrity, root, "--with", copy, expect=1)
-    assert {"changed": len(odd), "newer": len(odd)} == counts(done)
-    for finding in done.findings:
-        given = finding["next_steps"]
-        assert isinstance(given, list)
-        command = str(given[2]["command"]).replace("integrity ", f"{integrity_command()} ", 1)
-        assert "--copy-is-right" in command
-        subprocess.run(["bash", "-c", f"{command} --apply"], env=integrity.environment, check=True, capture_output=True)
-    assert [b"2" + name for name in odd] == [Path(os.fsdecode(os.path.join(root, name))).read_bytes() for name in odd]
-    integrity.run("findings", expect=0)
-
-
-def integrity_command() -> str:
-    """Write the program for a shell."""
-    return shlex.join(str(part) for part in make_command())
 
 
 def test_copy_under_a_name_that_is_no_text(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -201,32 +170,6 @@ def test_comparison_that_is_stopped(faulty: FaultFS, integrity: Box, tmp_path: P
     assert counts(done).get("verified", 0) == kept
     integrity.run("findings", expect=0)
     assert {"verified": COUNT} == counts(compare(integrity, root, "--with", faulty.folder, expect=0))
-
-
-@pytest.mark.long
-@pytest.mark.root
-def test_comparison_that_is_killed(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
-    """Kill -9 leaves no lock and no wrong word; the next run compares what was not, and finds what is there."""
-    root = plant(tmp_path / "root", 300, size_bytes=3000)
-    integrity.run("scan", root, expect=0)
-    back_up(root, tmp_path / "source")
-    put(tmp_path / "source" / "d1" / "1.txt", b"other")
-    faulty.add(Rule("read", path="/d6/*", delay_s=0.3))
-    args = ("--json", "compare", str(root), "--with", str(faulty.folder), "--no-scan", "--jobs", "1")
-    with Running(integrity, *args) as running:
-        wait_until(lambda: bool(query(integrity, "SELECT 1 FROM copy_file")), "something that was kept")
-        running.signal(signal.SIGKILL)
-        running.finish()
-    faulty.clear()
-    ((kept,),) = query(integrity, "SELECT count(*) FROM copy_file WHERE vote = 'same'")
-    assert 0 < int(str(kept)) < 300
-    assert [] == query(
-        integrity, "SELECT 1 FROM copy_file WHERE vote <> 'same' AND file_id NOT IN (SELECT file_id FROM finding)"
-    )
-    done = compare(integrity, root, "--with", faulty.folder, "--byte-limit", "1", "--jobs", "1")
-    assert get_number(done.summary, "files_not_due") >= 100
-    done = compare(integrity, root, "--with", faulty.folder, expect=1)
-    assert {"copy_newer": {"d1/1.txt"}} == said(done, root)
 
 
 def test_time_limit_and_rate(integrity: Box, tmp_path: Path) -> None:

@@ -11,14 +11,13 @@ import pytest
 
 from support.bitrot import flip_bit
 from support.cli import Box
-from support.expected import expect_crc64nvme
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.planted import age
 from support.results import get_number, kinds, tallies
 from support.running import Running
 from support.shapes import put_large
-from support.stored import baselines, query, rewrite
+from support.stored import query, rewrite
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -48,31 +47,6 @@ def stop_within(faulty: FaultFS, integrity: Box, *args: str, offset: int, number
         code = running.finish().code
         faulty.clear(slow)
         return code
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("number", "code", "least"), [(signal.SIGINT, 130, 74 * MIB), (signal.SIGKILL, -9, 64 * MIB)])
-def test_recording_goes_on_where_it_stopped(
-    faulty: FaultFS, integrity: Box, large: Path, number: signal.Signals, code: int, least: int
-) -> None:
-    """After Ctrl-C or a kill the second scan reads the rest only; MD5, CRC, blocks are those of an undisturbed scan."""
-    assert code == stop_within(faulty, integrity, "scan", offset=84 * MIB, number=number)
-    result = integrity.run("--json", "scan", large.parent, expect=0)
-    assert {"new": 1} == tallies(result)
-    assert SIZE - 84 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - least
-    ((md5, crc64nvme, blocks),) = query(integrity, "SELECT md5, crc64nvme, (SELECT count(*) FROM block_run) FROM file")
-    content = large.read_bytes()
-    assert (hashlib.md5(content).digest(), expect_crc64nvme(content)) == (md5, crc64nvme)
-    assert -(-SIZE // 65536 // 1024) <= int(str(blocks))
-    assert [] == query(integrity, "SELECT 1 FROM checkpoint")
-    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", large.parent, expect=0))
-    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", "--deep", large.parent, expect=0))
-    resumed = {path: row[4:] for path, row in baselines(integrity.catalog).items()}
-    undisturbed = Box(integrity.home.parent / "undisturbed")
-    undisturbed.configure((integrity.home / "integrity.toml").read_text())
-    undisturbed.run("scan", large.parent, expect=0)
-    fresh = {path: row[4:] for path, row in baselines(undisturbed.catalog).items()}
-    assert [(row[0], row[-1]) for row in fresh.values()] == [(row[0], row[-1]) for row in resumed.values()]
 
 
 @pytest.mark.long

@@ -146,6 +146,7 @@ def test_service_starts_records_and_stops(box: SystemdBox) -> None:
     assert "all is well" in box.run(PROGRAM, "catalog", "check")
 
 
+@pytest.mark.first
 def test_service_that_hangs_or_dies_is_started_anew(box: SystemdBox) -> None:
     """It feeds the watchdog while it is well; stopped in its tracks or killed, systemd starts it again."""
     box.put(DROP_IN, SEES_BOOTS + "WatchdogSec=5s\nRestartSec=100ms\n")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -23,11 +21,8 @@ from support.bitrot import (
     rot,
 )
 from support.crashdisk import CrashDisk
-from support.faultfs import Rule
-from support.flakydisk import FlakyDisk
 from support.loopfs import LoopFS
 from support.mountinfo import find_mounts
-from support.preload import Shims
 from support.privileges import as_nobody, let_in
 from support.proc import measure
 from support.programs import sh
@@ -115,17 +110,6 @@ def test_faulty_file_system_ends_with_a_killed_test(tmp_path: Path) -> None:
     folder.parent.rmdir()
 
 
-def test_failed_write_shows_at_fsync(flaky_ext4: FlakyDisk) -> None:
-    """A disk that takes no writes lets write(2) pass and fails fsync(2)."""
-    flaky_ext4.add(Rule("write", errno=errno.EIO))
-
-    with open(flaky_ext4.path("new"), "wb") as file:
-        file.write(bytes(100_000))
-        file.flush()
-        with pytest.raises(OSError, match="Input/output"):
-            os.fsync(file.fileno())
-
-
 @pytest.mark.root
 def test_power_cut_keeps_what_was_synced() -> None:
     """A committed row of a SQLite in WAL mode with synchronous=FULL outlives every cut; an unsynced file need not."""
@@ -150,41 +134,6 @@ def test_power_cut_keeps_what_was_synced() -> None:
                 lost += not (unsynced.exists() and unsynced.stat().st_size == 5000)
 
     assert lost > 0
-
-
-def test_shim_moves_the_wall_clock_only(shims: Shims, tmp_path: Path) -> None:
-    """The wall clock jumps while a program runs, its monotonic clock does not."""
-    script = "import time\nwhile True:\n input(); print(time.time(), time.monotonic(), flush=True)"
-    env = shims.clock(tmp_path / "offset")
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", script], env=env, text=True, **pipes) as program:  # type: ignore[call-overload]
-        times = []
-        for offset_s in (0, -86_400, 157_680_000):
-            (tmp_path / "offset").write_text(str(offset_s))
-            program.stdin.write("\n")
-            program.stdin.flush()
-            times.append([float(word) for word in program.stdout.readline().split()])
-        program.kill()
-
-    walls = [round((wall - time.time()) / 3600) for wall, _ in times]
-    assert [0, -24, 43_800] == walls
-    assert times[2][1] - times[0][1] < 60
-
-
-@pytest.mark.root
-def test_measure_tells_disk_from_cache(ext4: LoopFS) -> None:
-    """A command that read the disk shows its bytes; one that read the cache shows none."""
-    path = ext4.path("film")
-    put_synced(path)
-
-    warm = measure(["cat", path])
-    drop_cache(path)
-    cold = measure(["cat", path])
-
-    assert (0, 0) == (warm.code, cold.code)
-    assert SIZE_BYTES == len(cold.stdout)
-    assert warm.read_bytes < SIZE_BYTES <= cold.read_bytes
-    assert min(warm.asked_bytes, cold.asked_bytes) >= SIZE_BYTES
 
 
 @pytest.mark.root

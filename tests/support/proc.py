@@ -1,5 +1,5 @@
 """
-Processes under test: what they cost, and killing them at chosen or random moments.
+Processes under test: what they cost, and killing them at chosen moments.
 
 A kill -9 loses nothing that was written: it finds torn multi-step updates and stale locks. For lost writes there is
 ``crashdisk``.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -95,23 +94,6 @@ def count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def kill_after(
-    command: Sequence[AnyPath],
-    delay_s: float,
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: AnyPath | None = None,
-) -> Ended:
-    """Run ``command`` and kill -9 its whole process group ``delay_s`` after its start, unless it ended before."""
-    return _run(command, env=env, cwd=cwd, timeout=delay_s, is_timeout_wanted=True)
-
-
-def find_moments(count: int, longest_s: float, *, seed: int = 1) -> list[float]:
-    """Return ``count`` random moments in [0, longest_s), the same for the same seed."""
-    source = random.Random(seed)
-    return [source.random() * longest_s for _ in range(count)]
-
-
 def signal_at(
     command: Sequence[AnyPath],
     call: str,
@@ -158,7 +140,6 @@ def _run(
     env: Mapping[str, str] | None,
     cwd: AnyPath | None,
     timeout: float,
-    is_timeout_wanted: bool = False,
 ) -> Ended:
     """Run a command in a process group of its own and leave none of the group behind."""
     process = subprocess.Popen(
@@ -175,7 +156,6 @@ def _run(
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            if not is_timeout_wanted:
-                raise AssertionError(f"{command!r} took more than {timeout} s; stderr: {err!r}") from None
+            _, err = process.communicate()
+            raise AssertionError(f"{command!r} took more than {timeout} s; stderr: {err!r}") from None
     return Ended(process.returncode, out, err)

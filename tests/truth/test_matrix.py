@@ -12,7 +12,10 @@ from truth.disks import DISKS
 pytestmark = pytest.mark.root
 
 _WAYS = {way.name: way for way in WAYS}
-_SELECTED = [("ext4", "scrub without scan first, cached"), ("xfs", "while scrubbing, not cached")]
+_SELECTED = [
+    ("ext4", "scrub without scan first, cached"),
+    pytest.param("xfs", "while scrubbing, not cached", marks=pytest.mark.first),
+]
 
 
 def _play(disk: str, way: Way, integrity: Box, shims: Shims) -> None:

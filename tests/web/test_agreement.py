@@ -73,6 +73,7 @@ class Owner:
         yield "they are verified", scrub
 
 
+@pytest.mark.first
 def test_all_that_is_said_agrees(integrity: Box, ext4: LoopFS, tmp_path: Path) -> None:
     """One verdict and the same numbers everywhere; a mail for what is wrong, and at the end an all-clear."""
     root = plant(ext4.folder / "photos", 12, size_bytes=5000)
