@@ -75,7 +75,7 @@ build/test-venv/bin/python -m pip install --quiet --upgrade pip
 build/test-venv/bin/python -m pip install --quiet --no-compile --group test . \
 	--config-settings build-dir=build/test-native --config-settings cmake.define.INTEGRITY_WERROR=ON
 # On all cores, where pip would take one. What a package has for other versions of Python can't be compiled.
-build/test-venv/bin/python -m compileall -qq -j 0 build/test-venv/lib || true
+build/test-venv/bin/python -W ignore -m compileall -qq -j 0 build/test-venv/lib || true
 
 if [ "${1-}" = --long ]; then
 	shift

@@ -57,20 +57,6 @@ def test_copy_under_a_name_that_is_no_text(root: Path, integrity: Box, tmp_path:
 
 
 @pytest.mark.root
-def test_folder_without_permission(root: Path, copy: Path, nobodys_box: Box) -> None:
-    """What can't be looked at is unreadable, exit 3; nothing in it is said to be missing, and the rest is compared."""
-    let_in(root)
-    let_in(copy)
-    (copy / "d3").chmod(0)
-    plant_path(copy, 1).chmod(0)
-    done = run_as_nobody(nobodys_box, "--json", "compare", str(root), "--with", str(copy))
-    (copy / "d3").chmod(0o755)
-    in_d3 = {str(path.relative_to(root)) for path in (root / "d3").iterdir()}
-    assert 3 == done.code, done.stderr
-    assert {"copy_unreadable": names(1) | in_d3} == said(done, root)
-
-
-@pytest.mark.root
 def test_copy_without_permission(root: Path, copy: Path, nobodys_box: Box) -> None:
     """Another day nobody may enter it: nothing was mistyped; it is exit 3 and a finding, as for a disk that is gone."""
     let_in(root)
@@ -185,23 +171,6 @@ def test_time_limit_and_rate(integrity: Box, tmp_path: Path) -> None:
     began = time.monotonic()
     compare(integrity, root, "--with", copy, "--no-scan", "--rate", "2M", expect=0)
     assert 1.3 < time.monotonic() - began < 15
-
-
-@pytest.mark.root
-def test_two_comparisons_at_once(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
-    """The second one is refused with exit 4 and says who works on the root."""
-    root = plant(tmp_path / "root", 20, size_bytes=3000)
-    integrity.run("scan", root, expect=0)
-    back_up(root, tmp_path / "source")
-    rule = faulty.add(Rule("read", path="/d3/*", is_hung=True))
-    args = ("compare", str(root), "--with", str(faulty.folder), "--no-scan")
-    with Running(integrity, *args) as running:
-        wait_until(lambda: bool(faulty.get_fired()), "a read that hangs")
-        refused = integrity.run("compare", root, "--with", faulty.folder, expect=4)
-        assert str(running.pid) in refused.stderr
-        assert "compare" in refused.stderr
-        faulty.clear(rule)
-        assert 0 == running.finish().code
 
 
 @pytest.mark.root

@@ -95,27 +95,6 @@ def test_local_disk_by_rclone_is_compared(pair: Pair, options: tuple[str, ...]) 
     assert 1 == done.summary["files_extra"]
 
 
-def test_alias_is_compared_like_what_it_stands_for(pair: Pair) -> None:
-    """Its digests are those of the disk behind it."""
-    pair.add_remote("short", type="alias", remote=str(pair.copy))
-    pair.rclone("copy", pair.root, "short:deep")
-    assert {"verified": 20} == tallies(pair.compare("short:deep", expect=0))
-
-
-def test_what_a_backup_leaves_out_is_not_asked_of_rclone(pair: Pair) -> None:
-    """As of a copy that is a folder."""
-    pair.rclone("copy", pair.root, f"disk:{pair.copy}", "--exclude=/d0/**")
-    pair.integrity.configure(
-        f'[[root]]\npath = "{pair.root}"\n[[copy]]\nname = "nightly"\nof = "{pair.root}"\n'
-        f'url = "rclone:disk:{pair.copy}"\nexclude = ["/d0/"]\n'
-    )
-    pair.integrity.run("scan", expect=0)
-    done = pair.integrity.run("--json", "compare", "--with", "nightly", env=pair.env, expect=0)
-
-    assert {"verified": 17, "skipped": 3} == tallies(done)
-    assert 3 == done.summary["files_left_out"]
-
-
 def test_encrypted_remote_is_compared_by_its_bytes_only(few: Pair) -> None:
     """It has no digests: not comparable, exit 3 and what to do; rclone decrypts what --read reads."""
     password = few.rclone("obscure", PASSWORD)
@@ -253,17 +232,6 @@ def test_rclone_is_asked_for(pair: Pair, tmp_path: Path) -> None:
     pair.env["PATH"] = str(tmp_path / "nothing")
     done = pair.compare(f"disk:{pair.copy}", expect=2)
     assert "apt install rclone" in done.stderr
-
-
-def test_names_that_rclone_can_not_carry_are_not_missing(pair: Pair) -> None:
-    """What is not UTF-8 looks like another name there: not comparable, and said with the reason."""
-    for folder in (pair.root, pair.copy):
-        with open(os.path.join(os.fsencode(folder), b"bad\xff"), "wb") as file:
-            file.write(b"x")
-    pair.rclone("copy", pair.root, f"disk:{pair.copy}")
-    done = pair.compare(f"disk:{pair.copy}", expect=3)
-    assert {"verified": 20, "skipped": 1} == tallies(done)
-    assert "UTF-8" in messages(done)
 
 
 def test_comparison_that_is_asked_to_end_does_not_wait_for_rclone(pair: Pair) -> None:

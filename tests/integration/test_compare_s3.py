@@ -410,38 +410,6 @@ def test_bit_that_flips_in_the_store_is_found_by_reading_only(integrity: Box, ve
     assert 2 == pair.compare(expect=0).summary["files_published"]
 
 
-def test_some_percent_read_is_all_in_the_end(integrity: Box, versitygw: S3Box, tmp_path: Path) -> None:
-    """What was not read for longest is read first; the others are compared by what is stated of them."""
-    pair = Pair(integrity, versitygw, tmp_path / "root")
-    for number in range(10):
-        pair.make(f"{number}", 10_000)
-    pair.put_all()
-    for _ in range(5):
-        done = pair.compare("--read-percent", "20", expect=0)
-        assert {"verified": 10} == tallies(done)
-        assert (8, 2) == (done.summary["files_published"], done.summary["files_read"])
-
-    assert {f"backup/{number}": 1 for number in range(10)} == Counter(versitygw.find_reads(pair.bucket))
-
-
-def test_names_that_s3_can_not_carry_are_not_missing(pair: Pair) -> None:
-    """They can't be there under their names: not good, not lost, and said with the reason."""
-    name = os.path.join(os.fsencode(pair.root), b"bad\xff")
-    with open(name, "wb") as file:
-        file.write(b"x")
-    pair.make("long" * 60, 10)
-    os.makedirs(pair.root / ("d" * 250) / ("e" * 250) / ("f" * 250) / ("g" * 250))
-    deep = pair.root / ("d" * 250) / ("e" * 250) / ("f" * 250) / ("g" * 250) / ("long" * 10)
-    deep.write_bytes(b"x")
-    pair.put("long" * 60)
-    done = pair.compare(expect=3)
-
-    assert {"verified": 1, "skipped": 2} == tallies(done)
-    assert [] == [each for each in done.findings if each["kind"] == "copy_missing"]
-    assert "UTF-8" in messages(done)
-    assert "longer than" in messages(done)
-
-
 # -- bad days ---------------------------------------------------------------------------------------------------------
 
 

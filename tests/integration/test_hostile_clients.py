@@ -285,7 +285,7 @@ def test_connections_leave_nothing_behind(integrity: Box, tmp_path: Path) -> Non
     """Clients that vanish in the middle of anything take their thread and their descriptor with them."""
     root = plant(tmp_path / "root", 5)
     with SmallDaemon(integrity) as daemon:
-        sockets_before = count_sockets()  # one listens; others are those of tests that share this process
+        sockets_before = count_sockets()  # one listens; others are those of tests before, and may end
         submit = encode(Submit(scan_of(root), waits=True))
         for data in (b"", encode(AskState())[:9], encode(AskState()) * 50, b"\xff\n", submit, submit + b"half") * 5:
             connected = connect(daemon.path)
@@ -294,7 +294,7 @@ def test_connections_leave_nothing_behind(integrity: Box, tmp_path: Path) -> Non
                 connected.sendall(data)
         with greet(daemon):  # all others were accepted before
             pass
-        wait_until(lambda: not find_serving() and count_sockets() == sockets_before, "the end of all connections")
+        wait_until(lambda: not find_serving() and count_sockets() <= sockets_before, "the end of all connections")
 
 
 def test_one_user_gets_a_quarter_of_the_time() -> None:

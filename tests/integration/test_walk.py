@@ -101,7 +101,7 @@ class Owner:
             return re.search(verdict, first) is not None and first in page
 
         try:
-            wait_until(agree, event, timeout_s=SOON_S, every_s=1.0)
+            wait_until(agree, event, timeout_s=SOON_S, every_s=2.0)
         except TimedOutError as error:
             raise AssertionError(f"{event}: {disagreement}\n{self.box.log('integrity.service')[-4000:]}") from error
         new, self._mails_seen = self.read_mails()[self._mails_seen :], len(self.read_mails())

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+_LONG_PAUSE_S = 0.02
+
 
 class TimedOutError(AssertionError):
     """Say that what a test waited for did not come."""
@@ -19,19 +21,19 @@ def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float = 120.0
         is_so: asked again and again; its exceptions end the waiting.
         what: what is waited for, for the message.
         timeout_s: how long at most.
-        every_s: the pause between two questions, but at least twice what one takes: what is waited for needs the
-            processor more.
+        every_s: the pause between two questions, but at least four times what one takes, and a twentieth of what has
+            been waited up to 20 ms: what is waited for needs the processor more.
 
     Raises:
         TimedOutError: it was not true in time.
     """
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     pause = threading.Event()
     while True:
         asked_at = time.monotonic()
         if is_so():
             return
         now = time.monotonic()
-        if now > deadline:
+        if now > began + timeout_s:
             raise TimedOutError(f"{what}: not within {timeout_s} s")
-        pause.wait(max(every_s, 2 * (now - asked_at)))
+        pause.wait(max(every_s, 4 * (now - asked_at), min(_LONG_PAUSE_S, (now - began) / 20)))

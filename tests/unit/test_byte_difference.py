@@ -10,7 +10,6 @@ import pytest
 
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy
-from integrity.errors import ReadInterrupted
 from integrity.files.capability import find_capability
 from integrity.files.read import Reader
 from integrity.files.span import ReadMode
@@ -55,18 +54,6 @@ def put(path: Path, offset: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_flipped_bit_in_a_known_block(reader: Reader, backup: Path, copy: Copy) -> None:
-    """Of known bad blocks, which may come in any order and twice, nothing else is read."""
-    at = 17 * MIB + 4321
-    put(backup, at, bytes([GOOD[at] ^ 16]))
-    blocks = [(17 * MIB, MIB), (3 * MIB, MIB), (17 * MIB, MIB)]
-
-    difference = find_byte_difference(reader, b"film.mkv", copy, b"film.mkv", blocks, stop=Stop())
-
-    assert (Shape.ONE_BIT, at) == (difference.shape, difference.ranges[0].offset)
-    assert difference.is_complete
-
-
 def test_whole_of_a_large_file_is_bounded(reader: Reader, backup: Path, copy: Copy) -> None:
     """Without known blocks the beginning is compared, which proves nothing of the rest; without a bound, all is."""
     put(backup, MOST_COMPARED_BYTES + 5 * 4096, bytes(4096))
@@ -87,11 +74,3 @@ def test_known_to_differ_in_size_only(reader: Reader, backup: Path, copy: Copy) 
 
     assert (Shape.CUT_OFF, Side.COPY, True) == (difference.shape, difference.side, difference.is_complete)
     assert (len(GOOD), 7 * MIB) == (difference.file_bytes, difference.copy_bytes)
-
-
-def test_stop(reader: Reader, copy: Copy) -> None:
-    """A request to stop ends the reading."""
-    stop = Stop()
-    stop.set()
-    with pytest.raises(ReadInterrupted):
-        find_byte_difference(reader, b"film.mkv", copy, b"film.mkv", stop=stop)

@@ -15,13 +15,11 @@ from integrity.lists.entries import IGNORED, Piece
 from integrity.lists.forms import (
     GnuReader,
     HashdeepReader,
-    escape,
     find_bagit_algorithm,
     read_bagit,
     read_bsd,
     read_json,
     read_sfv,
-    unescape,
     write_bagit,
     write_bsd,
     write_gnu,
@@ -99,17 +97,6 @@ def test_names_and_tags_are_unique() -> None:
     assert {*ALGORITHMS} - {*CHOICES} == {CRC32}
 
 
-def test_xxh3_has_its_prefix() -> None:
-    """XXH3 has as many digits as XXH64, so xxhsum marks it."""
-    digest = bytes.fromhex(OF_ABC[XXH3])
-    line = write_gnu(b"abc", XXH3, digest)
-
-    assert b"XXH3_78af5f94892f3950  abc\n" == line
-    assert (b"abc", None, {XXH3: digest}) == gnu().read(line[:-1])
-    assert (b"abc", None, {UNNAMED[8]: digest}) == gnu().read(line[len(b"XXH3_") : -1])
-    assert gnu(XXH64).read(line[:-1]) is None
-
-
 def test_padded_tags_of_rhash_are_read() -> None:
     """``rhash --bsd`` writes all tags as wide as CRC32; md5sum refuses more than one space."""
     assert (b"a", None, {MD5: EMPTY}) == read_bsd(b"MD5   (a) = " + EMPTY_HEX)
@@ -133,15 +120,6 @@ def test_gnu_and_bsd_lines_are_read_back(name: bytes, algorithm: Algorithm) -> N
         assert end == b"\0" or line.count(b"\n") == 1
         assert (name, None, {algorithm: digest}) == gnu(algorithm).read(line[:-1])
         assert (name, None, {algorithm: digest}) == read_bsd(bsd[:-1])
-
-
-@given(NAMES)
-def test_escapes_are_undone(name: bytes) -> None:
-    """No escaped name has an end of line in it, and each comes back."""
-    lead, escaped = escape(name)
-
-    assert not {b"\n", b"\r"} & {escaped[at : at + 1] for at in range(len(escaped))}
-    assert name == (unescape(escaped) if lead else escaped)
 
 
 @pytest.mark.parametrize(

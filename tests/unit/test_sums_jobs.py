@@ -97,20 +97,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_audit_uses_each_known_file_once(place: Path) -> None:
-    """Of files with the same content as many are moved as are known, and a further copy is new."""
-    known = know(line(b"a", b"1") + line(b"b", b"1") + line(b"here", b"1"))
-    for name in ("here", "x", "y", "z"):
-        put_in(place, name, b"1")
-
-    assert [
-        Audited(b"here", AuditState.MATCHED),
-        Audited(b"x", AuditState.MOVED, b"a"),
-        Audited(b"y", AuditState.MOVED, b"b"),
-        Audited(b"z", AuditState.NEW, b"a"),
-    ] == list(audit(known, sorted(os.listdir(b"."))))
-
-
 def test_audit_takes_no_unreadable_file_for_missing(place: Path) -> None:
     """Nor does a copy of it count as moved."""
     os.mkdir("a")
