@@ -28,7 +28,7 @@ from integrity.files.buffers import Buffers
 from integrity.files.span import ReadMode
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.replaced_inodes import ReplacedInodes
+from integrity.jobs.judge.inodes import ReplacedInodes
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import run_on, scan, scrub

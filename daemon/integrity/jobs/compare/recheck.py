@@ -21,7 +21,7 @@ from integrity.hashing.tasks import Done, DoneBatch, Partial, Result, Task, sing
 from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.replaced_inodes import ReplacedInodes
+from integrity.jobs.judge.inodes import ReplacedInodes
 from integrity.jobs.scan.apply_changes import apply_changes
 from integrity.model import FileId, Finding, FindingKind
 from integrity.verdict import VERDICTS, Judgement, Verdict
@@ -97,7 +97,7 @@ class FileCheck:
             self.moved.add(record.id)
         else:
             self._read_here.add(record.id)
-            self._assessor.failures.count_failed(record, result.error)
+            self._assessor.count_failed(record, result.error)
 
 
 class FileRecheck(NamedTuple):

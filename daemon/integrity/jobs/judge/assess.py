@@ -1,52 +1,72 @@
 """
 Turn a reading of a recorded file into its consequences: intact, changed, damaged, or queued for confirmation.
 
-``verdict.py`` decides the verdict, on the evidence collected by ``evidence.py``. This module never replaces a baseline:
-it stages changes, which are applied once the whole run is known (R5) or kept as candidates while a finding is open
-(R6).
+``verdict.py`` decides the verdict, on the evidence collected by ``evidence.py``; ``account.py`` writes what is
+concluded. This module never replaces a baseline: it stages changes, which are applied once the whole run is known (R5)
+or kept as candidates while a finding is open (R6).
 
-I1  Rot and silent rewrites are reported only after the confirming re-reads (R3).
+I1  Rot and silent rewrites are reported only after the confirming re-reads (R3), in which all queued files share the
+    seconds between two readings.
 I2  A judgement is discarded and the file judged again if its record was replaced or deleted since: a person's decision
     takes no lock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container, Hashable, Iterable, Sequence
 from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
 from integrity import program
-from integrity.catalog import files, findings, versions
-from integrity.catalog.rows import FileRecord, require_current
+from integrity.catalog import baselines, files, versions
+from integrity.catalog.rows import FileContent, FileRecord, require_current
 from integrity.catalog.versions import FileVersion, VersionState
-from integrity.errors import ReadError, RecordSuperseded, Unreadable
+from integrity.errors import (
+    DeviceFailing,
+    DeviceStalled,
+    ReadError,
+    ReadInterrupted,
+    RecordSuperseded,
+    Unreadable,
+    Unstable,
+    Vanished,
+)
 from integrity.files.span import can_prove_disk_read
 from integrity.hashing.tasks import Done, DoneBatch
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
-from integrity.jobs.judge.account import Account
-from integrity.jobs.judge.confirm import find_doubtful_blocks
+from integrity.jobs.judge.account import Account, Conclusion, Staged
+from integrity.jobs.judge.confirm import (
+    Answer,
+    Mismatch,
+    confirm_all,
+    describe_mismatch,
+    find_doubtful_blocks,
+    identify,
+)
 from integrity.jobs.judge.content_diff import Difference, as_record, compare_content, is_candidate, is_complete
-from integrity.jobs.judge.copied_damage import CopiedDamage
 from integrity.jobs.judge.evidence import Evidence
-from integrity.jobs.judge.failures import Failures
-from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
-from integrity.jobs.judge.mismatches import Mismatches
+from integrity.jobs.judge.inherited import KnownDamage, find_copies, replace_by_baseline
+from integrity.jobs.judge.inodes import ReplacedInodes, as_last_seen, is_same_inode
 from integrity.jobs.judge.moved_times import MovedTimes
-from integrity.jobs.judge.replaced_inodes import ReplacedInodes
-from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.jobs.report import NoteKind
-from integrity.kinds import ENDED_BY_GOOD_READING
-from integrity.model import BaselineReason, FileId, Policy, ReadHow, Reading, Tally, Witness
-from integrity.paths import absolute
-from integrity.verdict import DAMAGE, FINDINGS_OF_ARCHIVES, VERDICTS, Judgement, Verdict, finding_of
+from integrity.model import BaselineReason, FileId, FindingKind, Policy, ReadHow, Reading, Tally, Witness
+from integrity.verdict import (
+    DAMAGE,
+    FINDINGS_OF_ARCHIVES,
+    VERDICTS,
+    Confirmation,
+    Judgement,
+    Verdict,
+    finding_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
-
-    from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
+
+MOST_AT_ONCE = 500
+"""Maximum number of files in one confirmation round; a larger round would delay the first ones for long."""
 
 
 class Assessor:
@@ -62,21 +82,20 @@ class Assessor:
 
     Attributes:
         account: the conclusions so far.
-        failures: handles files that get no verdict.
     """
 
     def __init__(self, run: RootRun, *, from_disk: bool, replaced: ReplacedInodes | None) -> None:
         self._run = run
         self._follows_names = replaced is not None
         self.account = Account(run, from_disk=from_disk)
-        self._tells_open = from_disk
         self._evidence = Evidence(run, replaced or ReplacedInodes())
-        self.failures = Failures(run, self.account, self._evidence)
-        self._copies = CopiedDamage(run, self.account)
         self._moved_times = MovedTimes(run, self._evidence.move)
-        self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
+        self._known_damage = KnownDamage()
+        self._mismatches: list[Mismatch] = []
+        self._files_waiting: set[Hashable] = set()  # of the mismatches; one file may be queued under many names
+        self._confirmed: dict[tuple[FileId, int], tuple[int, ...]] = {}  # damage of versions read only in part
+        self._damaged: list[tuple[FileRecord, FileContent]] = []  # files whose damage was confirmed
         self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # with the read error, if any
-        self._reported = IdSet()  # files whose open findings were reported again
         self._requeued = IdSet()  # files already queued once behind the file that now has their finding
 
     def assess(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
@@ -90,10 +109,12 @@ class Assessor:
             bad_before: mismatched blocks before ``done.first_block``.
         """
         with self._run.catalog.read() as connection:
-            difference = self._compare(connection, record, done, bad_before)
+            difference = compare_content(connection, record, done.reading, done.first_block)
+        if bad_before:
+            difference = difference._replace(is_same=False, bad_blocks=bad_before + difference.bad_blocks)
         try:
             if difference.is_catalog_damaged:
-                self.failures.report_damaged_record(record)
+                self.account.report_damaged_record(record)
             elif difference.is_same:
                 self._handle_intact(record, done.reading)
             else:
@@ -114,7 +135,7 @@ class Assessor:
         """
         records, readings = cast("Sequence[FileRecord]", done.tasks.tags), done.readings
         computed = {place: column for place, column in enumerate(readings.digests) if any(column)}
-        if not computed or any(None in column for column in computed.values()) or self._mismatches.has_confirmed:
+        if not computed or any(None in column for column in computed.values()) or self._confirmed:
             return list(range(len(records)))
         known = zip(*([record.digests[place] for record in records] for place in computed), strict=True)
         seen = zip(*readings.witnesses[:4], repeat(False), strict=False)
@@ -133,46 +154,85 @@ class Assessor:
 
     def count_failed(self, record: FileRecord, error: ReadError) -> None:
         """
-        Handle a recorded file that could not be read.
+        Count and report a recorded file that could not be read; its baseline stays.
 
         Before a walk, a name that now leads to another recorded file is queued for ``take_displaced``.
         """
-        if not self._follows_names and self.failures.find_renamed(record, error) is not None:
+        account = self.account
+        if isinstance(error, ReadInterrupted):
+            account.count(record.id, Tally.NOT_DUE)
+        elif isinstance(error, DeviceFailing | DeviceStalled):
+            account.report_device(error)
+            account.count(record.id, Tally.SKIPPED)
+        elif not isinstance(error, Unreadable) or error.witness is None:
+            self._report_unreadable(record, error)
+        elif not self._follows_names and self._find_another(record, error.witness) is not None:
             self._displaced.append((record, error))
-        elif self._is_of_another_file(record, error):
-            self.account.queue_reread(record)
+        elif self._leaves_finding(record, self._find_candidate(record), error.witness) or self._evidence.is_replaced(
+            record, error
+        ):
+            account.queue_reread(record)
         else:
-            self.failures.count_failed(record, error)
+            with suppress(RecordSuperseded):
+                record = self._adopt_renamed_baseline(record, error.witness)
+            self._report_unreadable(record, error)
 
-    def _is_of_another_file(self, record: FileRecord, error: ReadError) -> bool:
-        """Return whether the read error is about a file that replaced the one of the open finding, to be read again."""
-        if not isinstance(error, Unreadable) or error.witness is None:
-            return False
+    def _report_unreadable(self, record: FileRecord, error: ReadError) -> None:
+        ranges = error.ranges if isinstance(error, Unreadable) else ()
+        text = messages.unreadable(str(error), ranges, is_recorded=True)
+        self.account.write(Conclusion(record, Tally.UNREADABLE, FindingKind.UNREADABLE, text, ranges=ranges))
+
+    def _find_another(self, record: FileRecord, seen: Witness) -> FileRecord | None:
         with self._run.catalog.read() as connection:
-            known = self._find_candidate(connection, record)
-        return self._leaves_finding(record, known, error.witness)
+            return self._evidence.find_another(connection, record, seen)
+
+    def _adopt_renamed_baseline(self, record: FileRecord, seen: Witness) -> FileRecord:
+        """
+        Give a name the baseline of the recorded but unreadable file that was renamed over it.
+
+        Returns:
+            The record to report: the new one, or ``record`` if the baseline can't be replaced.
+
+        Raises:
+            RecordSuperseded: the record was replaced meanwhile.
+        """
+        run, renamed = self._run, self._find_another(record, seen)
+        keeps_baseline = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # R6
+        if renamed is None or keeps_baseline:
+            return record
+        with run.writing() as connection:
+            require_current(connection, record)
+            right = versions.load_version(connection, renamed, renamed.witness)
+            if right is None:
+                return record
+            baselines.replace_baseline(
+                *(connection, run.root, record.id, right),
+                because=BaselineReason.MOVED,
+                now=run.now(),
+                boot_id=renamed.boot_id,
+            )
+            return files.get_file(connection, record.id)
 
     def _assess_difference(self, record: FileRecord, done: Done, difference: Difference) -> None:
         """Handle a reading that differs from the baseline."""
+        known, seen = self._find_candidate(record), done.reading.witness
         with self._run.catalog.read() as connection:
-            known = self._find_candidate(connection, record)
             if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
-                self.account.queue_reread(
-                    record
-                )  # the blocks compared earlier were not compared with the other content
+                # The blocks compared earlier were not compared with the other content.
+                self.account.queue_reread(record)
                 return
             is_known = known is not None and is_candidate(connection, known, done.reading, done.first_block)
-            is_judged = is_known or self._follows_names or self._mismatches.is_confirmed(record)
-            if not is_judged and self._may_be_elsewhere(connection, record, known, done):
+            is_judged = is_known or self._follows_names or (record.id, record.version) in self._confirmed
+            if not is_judged and self._evidence.may_be_elsewhere(connection, record, known, seen):
                 self._displaced.append((record, None))
                 return
-        if self._leaves_finding(record, known, done.reading.witness):
+        if self._leaves_finding(record, known, seen):
             self.account.queue_reread(record)
         elif is_known and known is not None:
             self._count_candidate(record, known, done.reading)
         else:
             with self._run.catalog.read() as connection:
-                judged = self._judge(connection, record, known, done, difference)
+                judged = self._evidence.judge_latest(connection, record, known, done, difference)
             self._handle_difference(judged[0], done, *judged[1:])
 
     def _leaves_finding(self, record: FileRecord, known: FileVersion | None, seen: Witness) -> bool:
@@ -186,65 +246,11 @@ class Assessor:
             new_name = self._evidence.find_new_name(connection, record, known, seen)
             if new_name is None or self._requeued.add(record.id):
                 return new_name is not None
-            is_over = self._has_moved_on(connection, record, new_name)
+            is_over = self._evidence.has_moved_on(connection, record, new_name)
         if is_over:
             with suppress(RecordSuperseded):  # judged again all the same
-                self._resolve(record, "the file has another name now")
+                self.account.resolve(record, "the file has another name now")
         return is_over
-
-    def _may_be_elsewhere(
-        self, connection: Connection, record: FileRecord, known: FileVersion | None, done: Done
-    ) -> bool:
-        """Return whether the name leads to another record's file, or its own damaged file may have another name now."""
-        seen = done.reading.witness
-        others = (find(connection, record, seen) for find in (self._evidence.find_another, self._evidence.find_damaged))
-        if any(other is not None for other in others):
-            return True
-        witnesses = (record.witness, None if known is None else known.witness)
-        inodes = {one.inode for one in witnesses if one is not None}
-        return record.is_frozen and self._run.capability.has_stable_inodes and seen.inode not in inodes
-
-    def _has_moved_on(self, connection: Connection, record: FileRecord, new_name: bytes) -> bool:
-        """
-        Return whether a damaged file that now has another recorded name took its finding there.
-
-        Either the other name already has an open finding, or it is about to take over the content that this file had
-        before it was damaged: someone restored it. A file that was merely replaced by newer content keeps its finding
-        (R6).
-        """
-        there = files.find_file(connection, self._run.root.id, new_name)
-        if there is None or there.is_frozen:
-            return there is not None
-        taken_over = versions.get_candidate(connection, there.id)
-        return taken_over is not None and record.digests.md5 in {taken_over.digests.md5} - {None}
-
-    def _judge(
-        self,
-        connection: Connection,
-        record: FileRecord,
-        known: FileVersion | None,
-        done: Done,
-        difference: Difference,
-    ) -> tuple[FileRecord, Judgement, Difference]:
-        """
-        Judge a reading against the candidate (the content last seen) and against the baseline, which may be back.
-
-        Damage of either is damage. Otherwise the reading is a change of the baseline, which it may replace. If the
-        candidate is known damage, the witness is compared with the candidate's and the content with the baseline.
-
-        Returns:
-            The record that was compared (a candidate is converted to a record), the judgement and the difference.
-        """
-        against = [(record, difference)]
-        latest = record if known is None else as_record(record, known)
-        if known is not None and known.is_damage:
-            return record, self._evidence.judge(connection, latest, done), difference
-        if latest is not record:
-            newer = self._compare(connection, latest, done, ())
-            if not newer.is_catalog_damaged:  # else it proves nothing; this reading replaces it
-                against.insert(0, (latest, newer))
-        judged = [(one, self._evidence.judge(connection, one, done), found) for one, found in against]
-        return next((one for one in judged if one[1].verdict in DAMAGE), judged[-1])
 
     def _count_candidate(self, record: FileRecord, known: FileVersion, reading: Reading) -> None:
         """Count a file whose content equals its candidate, and keep the candidate's witness current."""
@@ -253,87 +259,44 @@ class Assessor:
                 versions.set_witness(connection, known, reading.witness)
             if reading.witness.is_racy:
                 self.account.queue_racy(record)
-        self._count_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
+        self.account.count_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
 
-    def _compare(
-        self, connection: Connection, record: FileRecord, done: Done, bad_before: tuple[int, ...]
-    ) -> Difference:
-        difference = compare_content(connection, record, done.reading, done.first_block)
-        if not bad_before:
-            return difference
-        return difference._replace(is_same=False, bad_blocks=bad_before + difference.bad_blocks)
-
-    def _find_candidate(self, connection: Connection, record: FileRecord) -> FileVersion | None:
+    def _find_candidate(self, record: FileRecord) -> FileVersion | None:
         """Return the candidate of a file, or None if the finding that froze it was resolved in another way."""
-        known = versions.get_candidate(connection, record.id)
+        with self._run.catalog.read() as connection:
+            known = versions.get_candidate(connection, record.id)
         is_left = known is not None and known.state is VersionState.FROZEN and not record.is_frozen
         return None if is_left else known
 
     def _handle_intact(self, record: FileRecord, reading: Reading) -> None:
-        moved = _is_new_witness(record.witness, reading.witness)
-        is_certain = not self._is_other_inode_before_walk(record, reading.witness)
-        self.account.verify(record, reading, reading.witness if moved else None, is_certain=is_certain)
-        if moved and reading.witness.is_racy:
+        run, seen = self._run, reading.witness
+        moved = _is_new_witness(record.witness, seen)
+        # Before a walk, which may find the recorded inode under another name, it is not certain whose content this is.
+        is_other = run.capability.has_stable_inodes and record.last_inode != seen.inode and not self._follows_names
+        self.account.verify(record, reading, seen if moved else None, is_certain=not is_other)
+        if moved and seen.is_racy:
             self.account.queue_racy(record)
-        self._mismatches.forget(record)
-        if record.path not in self.account.open_paths:
-            self.account.count(record.id, Tally.VERIFIED)
-            return
-        is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_prove_disk_read(self._run.capability)
-        if not (self.account.from_disk and is_sure):
-            self._count_open(record, Tally.VERIFIED)
-            return
-        if self._run.mirror is not None and find_doubtful_blocks(self._run, record, reading.witness):
-            self._run.note(NoteKind.WARNING, record.path, messages.one_good_copy(self._run.mirror))
-            self._count_open(record, Tally.VERIFIED)
-            return
-        self._resolve(record, "verified: the content read from the disk matches the record")
+        self._confirmed.pop((record.id, record.version), None)
+        if record.path in self.account.open_paths:
+            is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_prove_disk_read(run.capability)
+            is_proof = self.account.from_disk and is_sure
+            if is_proof and run.mirror is not None and find_doubtful_blocks(run, record, seen):
+                run.note(NoteKind.WARNING, record.path, messages.one_good_copy(run.mirror))
+                is_proof = False
+            if not is_proof:
+                self.account.count_open(record, Tally.VERIFIED)
+                return
+            self.account.resolve(record, "verified: the content read from the disk matches the record")
         self.account.count(record.id, Tally.VERIFIED)
 
-    def _is_other_inode_before_walk(self, record: FileRecord, seen: Witness) -> bool:
-        """Return whether an intact file has a new inode before a walk, which may find that inode under another name."""
-        is_other = self._run.capability.has_stable_inodes and record.last_inode != seen.inode
-        return is_other and not self._follows_names
-
-    def _resolve(self, record: FileRecord, resolution: str) -> None:
-        with self._run.writing() as connection:
-            require_current(connection, record)
-            ended = findings.resolve_findings(
-                connection,
-                file_id=record.id,
-                kinds=ENDED_BY_GOOD_READING,
-                copy="",
-                resolution=resolution,
-                now=self._run.now(),
-            )
-            versions.discard(connection, [record.id])
-            renew_copy_advice(connection, self._run.root.path, record.path, record.id)
-        self.account.open_paths.discard(record.path)
-        self._run.note_resolved(ended)
-
-    def _count_open(self, record: FileRecord, otherwise: Tally) -> None:
-        """
-        Count a file whose open finding is unchanged. A scrub also reports the finding again, a scan does not.
-
-        ``otherwise`` is the count to use if the finding is not about the content.
-        """
-        self.account.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
-        if self._tells_open and self._reported.add(record.id):
-            if record.is_frozen and otherwise is Tally.CHANGED and self._run.settings.policy is Policy.MUTABLE:
-                note = messages.newer_waits(absolute(self._run.root.path, record.path))
-                self._run.note(NoteKind.CHANGED, record.path, note)
-            with self._run.catalog.read() as connection:
-                self._run.report_open_findings(connection, record.path)
-
     def _handle_difference(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
-        reading = done.reading
-        if judgement.verdict in DAMAGE:
-            self._mismatches.add(record, done, judgement, difference)
-            if self._mismatches.is_full:
+        reading, verdict = done.reading, judgement.verdict
+        if verdict in DAMAGE:
+            self._add_mismatch(record, done, judgement, difference)
+            if len(self._files_waiting) >= MOST_AT_ONCE:
                 self.confirm()
             return
-        with self._run.catalog.read() as connection:
-            another = self._evidence.find_another(connection, record, reading.witness)
+        another = self._find_another(record, reading.witness)
         if not is_complete(done):
             self.account.queue_reread(record)
             return
@@ -341,39 +304,31 @@ class Assessor:
             return
         if reading.witness.is_racy:
             self.account.queue_racy(record)
-        kind = finding_of(judgement.verdict, self._run.settings.policy)
+        kind = finding_of(verdict, self._run.settings.policy)
         if kind is None and self._is_known_damage(record, done, judgement):
             return
-        with self._run.writing(is_synced=kind is not None) as connection:  # the run's end syncs staged rows
-            if kind in FINDINGS_OF_ARCHIVES or judgement.verdict is Verdict.COMPLETED:
-                record = self._resolve_former(connection, record, judgement.verdict)
-            is_in_question = kind is not None or record.is_frozen
-            state = VersionState.FROZEN if is_in_question else VersionState.STAGED
-            versions.stage_change(
-                connection, record, reading, judgement.verdict.value, self._run.run_id, state, judgement.because
-            )
-            if kind is not None:
-                step = messages.COMPLETE_COPY if judgement.is_continued else None
-                self._run.open_finding(connection, kind, messages.describe(judgement, kind), record=record, step=step)
-                self.account.open_paths.add(record.path)
-        if kind is not None:
-            self.account.count(record.id, Tally.DAMAGED)
-        elif record.is_frozen:
-            self._count_open(record, Tally.CHANGED)
-        else:
-            self._count_changed(record, judgement)
-
-    def _resolve_former(self, connection: Connection, record: FileRecord, verdict: Verdict) -> FileRecord:
-        """Resolve what was said of an archived file that changed before; return its present record."""
-        require_current(connection, record)
-        is_over = verdict is Verdict.COMPLETED
-        kinds = {kind for kind in FINDINGS_OF_ARCHIVES if is_over or VERDICTS[kind] is not verdict}
-        resolution = "the copy was completed" if is_over else "replaced by a newer finding about the file"
-        ended = findings.resolve_findings(
-            connection, file_id=record.id, kinds=kinds, copy="", resolution=resolution, now=self._run.now()
+        is_completed = verdict is Verdict.COMPLETED
+        conclusion = Conclusion(
+            record,
+            Tally.CHANGED if kind is None else Tally.DAMAGED,
+            staged=Staged(reading, verdict, judgement.because),
         )
-        self._run.note_resolved(ended)
-        return files.get_file(connection, record.id) if ended else record
+        if kind is not None:
+            text = messages.describe(judgement, kind)
+            step = messages.COMPLETE_COPY if judgement.is_continued else None
+            conclusion = conclusion._replace(kind=kind, text=text, step=step)
+        if kind in FINDINGS_OF_ARCHIVES or is_completed:  # what was said before of an archived file ends
+            ends = frozenset(one for one in FINDINGS_OF_ARCHIVES if is_completed or VERDICTS[one] is not verdict)
+            conclusion = conclusion._replace(ends=ends)
+            if is_completed:
+                conclusion = conclusion._replace(resolution="the copy was completed")
+        written = self.account.write(conclusion)
+        if written is None or kind is not None:
+            return
+        if written.is_frozen:
+            self.account.count_open(written, Tally.CHANGED)
+        elif judgement.because is BaselineReason.MOVED:
+            self._run.note(NoteKind.MOVED, record.path, "another recorded file was moved or copied here")
 
     def _is_known_damage(self, record: FileRecord, done: Done, judgement: Judgement) -> bool:
         """
@@ -385,10 +340,24 @@ class Assessor:
         reading = done.reading
         with self._run.catalog.read() as connection:
             moved = self._evidence.find_damaged(connection, record, reading.witness)
-            is_right = moved is not None and self._compare(connection, moved, done, ()).is_same
-        if moved is not None and not is_right and self._copies.correct_copy(record, moved, reading, judgement):
+            is_damaged = moved is not None and not compare_content(connection, moved, reading, done.first_block).is_same
+            found = self._known_damage.find(connection, reading)
+        if moved is not None and is_damaged and self._correct_copy(record, moved, reading, judgement):
             return True
-        return self._copies.handle_known(record, reading)
+        return found is not None and found.content.is_damage and self._correct_copy(record, found.original, reading)
+
+    def _correct_copy(
+        self, copy: FileRecord, original: FileRecord, reading: Reading | None = None, written: Judgement | None = None
+    ) -> bool:
+        """Give a copy of damage its correct baseline (see ``replace_by_baseline``); return whether it was replaced."""
+        with self._run.writing() as connection:
+            if not replace_by_baseline(self._run, connection, copy, original, reading, written):
+                return False
+        self.account.revert([copy.id])
+        self.account.open_paths.add(copy.path)
+        if copy.root_id == self._run.root.id:
+            self.account.count(copy.id, Tally.DAMAGED)
+        return True
 
     def _take_damaged_elsewhere(
         self, record: FileRecord, another: FileRecord, done: Done, judgement: Judgement
@@ -413,7 +382,7 @@ class Assessor:
         if not is_same_inode(run.root_fd, record.path, last) or record.is_candidate:
             return False
         with run.catalog.read() as connection:
-            difference = self._compare(connection, another, done, ())
+            difference = compare_content(connection, another, done.reading, done.first_block)
             if difference.is_same or difference.is_catalog_damaged:
                 return False
             moved = self._evidence.judge(connection, another, done)
@@ -427,26 +396,108 @@ class Assessor:
             versions.stage_change(connection, record, right, judgement.verdict.value, run.run_id, state, because)
             known = versions.get_candidate(connection, record.id)
         assert known is not None
-        latest = as_record(record, known)._replace(boot_id=another.boot_id)
-        self._mismatches.add(latest, done, moved, difference)
+        self._add_mismatch(as_record(record, known)._replace(boot_id=another.boot_id), done, moved, difference)
         return True
 
-    def _count_changed(self, record: FileRecord, judgement: Judgement) -> None:
-        self.account.count(record.id, Tally.CHANGED)
-        if judgement.because is BaselineReason.MOVED:
-            self._run.note(NoteKind.MOVED, record.path, "another recorded file was moved or copied here")
+    def _add_mismatch(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
+        """Queue a mismatch, or store the damage if an earlier reading of a part confirmed the same blocks."""
+        mismatch = Mismatch(record, done, judgement, difference.bad_blocks)
+        if is_complete(done) and self._confirmed.pop((record.id, record.version), None) == difference.bad_blocks:
+            self._store_damage(mismatch)
+        else:
+            self._mismatches.append(mismatch)
+            self._files_waiting.add(identify(self._run, mismatch))
+
+    def _store_damage(self, mismatch: Mismatch) -> None:
+        """
+        Store confirmed damage as the candidate of its file (R6).
+
+        A later reading of the same content is then already known, and copies of it are recognized anywhere. If newer
+        content that waits for a decision is damaged itself, it stays the candidate.
+        """
+        record, reading, verdict = mismatch.record, mismatch.reading, mismatch.judgement.verdict
+        if record.is_candidate:
+            return
+        run = self._run
+        with suppress(RecordSuperseded):  # a person decided meanwhile: the next scrub judges it by its new record
+            with run.writing(is_synced=False) as connection:  # not synced: the next scrub would store it again
+                versions.stage_change(connection, record, reading, verdict.value, run.run_id, VersionState.FROZEN)
+            self._damaged.append((record, FileContent(reading.witness.size_bytes, reading.digests, reading.blocks)))
 
     def confirm(self) -> None:
-        """Re-read the queued mismatches, report the confirmed ones (R3), and search for copies of the damage."""
-        while self._mismatches.has_pending:
-            for mismatch, judgement in self._mismatches.confirm():
+        """
+        Re-read the queued mismatches, report the confirmed ones (R3), and search for copies of the damage.
+
+        After a stop request they stay unreported. Mismatches whose content is recorded of another file are no damage.
+        """
+        while self._mismatches:
+            waiting, self._mismatches = self._mismatches, []
+            self._files_waiting.clear()
+            left, moved, undecided = self._evidence.sort_out_moved(waiting)
+            answers = confirm_all(self._run, left)
+            for one in left if answers is None else ():
+                self.account.count(one.record.id, Tally.NOT_DUE)
+            for number, (mismatch, answer) in enumerate(answers or (), 1):
+                # One sync for the whole batch: a file may be damaged under thousands of names.
+                self._apply_answer(mismatch, answer, is_synced=number == len(answers or ()))
+            for one in undecided:
+                self.account.queue_reread(one.record)
+            for mismatch, judgement in moved:
+                difference = Difference(is_same=False, bad_blocks=mismatch.bad_blocks)
                 try:
-                    self._handle_difference(
-                        mismatch.record, mismatch.done, judgement, Difference(False, mismatch.bad_blocks)
-                    )
+                    self._handle_difference(mismatch.record, mismatch.done, judgement, difference)
                 except RecordSuperseded:
                     self.account.queue_reread(mismatch.record)
-        self._copies.find_copies()
+        damaged, self._damaged = self._damaged, []
+        for copy, original in find_copies(self._run, damaged) if damaged else ():
+            self._correct_copy(copy, original)
+
+    def _apply_answer(self, mismatch: Mismatch, answer: Answer, *, is_synced: bool) -> None:
+        record = mismatch.record
+        if isinstance(answer, Unstable | Vanished | RecordSuperseded):
+            self.account.queue_reread(record)  # replaced meanwhile: judge it again
+        elif isinstance(answer, ReadError):
+            self.count_failed(record, answer)
+        elif answer.confirmation is Confirmation.CATALOG_DAMAGED:
+            self.account.report_damaged_record(record)
+        elif answer.confirmation is Confirmation.UNSTABLE:
+            self.account.count_unstable(record)
+        else:
+            with self._run.catalog.read() as connection:
+                interruption = self._evidence.find_interruption(connection, record)
+            try:
+                mismatch = mismatch._replace(record=self._adopt_moved_baseline(record))
+            except RecordSuperseded:
+                self.account.queue_reread(record)
+                return
+            found = describe_mismatch(self._run, mismatch, answer, interruption)
+            written = self.account.write(found, is_synced=is_synced)
+            if written is None or answer.confirmation is not Confirmation.PERSISTENT:
+                return
+            if not is_complete(mismatch.done):
+                self._confirmed[written.id, written.version] = answer.bad_blocks
+                self.account.queue_reread(written)
+            elif answer.bad_blocks == mismatch.bad_blocks:
+                self._store_damage(mismatch)
+
+    def _adopt_moved_baseline(self, record: FileRecord) -> FileRecord:
+        """
+        Give a name the baseline of the damaged file that was renamed over it; other newer content waits for a decision.
+
+        The damage then belongs to this name and is tracked under it.
+        """
+        run = self._run
+        if not record.is_candidate:
+            return record
+        with run.writing() as connection:
+            require_current(connection, record)
+            known = versions.get_candidate(connection, record.id)
+            if known is None or known.state is not VersionState.STAGED or known.reason is not BaselineReason.MOVED:
+                return record
+            is_taken_over = baselines.promote(
+                connection, run.root, known, BaselineReason.MOVED, run.now(), record.boot_id
+            )
+            return files.get_file(connection, record.id) if is_taken_over else record
 
     def queue_moved_together(self, *, has_read_all: bool) -> bool:
         """
@@ -498,7 +549,7 @@ class Assessor:
         run = self._run
         command = program.command("scan", run.root.path)
         for record, error in displaced:
-            self._count_open(record, Tally.MISSING)
+            self.account.count_open(record, Tally.MISSING)
             run.is_incomplete = True
             run.note(NoteKind.MISSING, record.path, messages.displaced(command, error))
 

@@ -20,6 +20,7 @@ from xxhash import xxh3_128_digest
 from integrity.catalog import findings
 from integrity.catalog.blocks import BLOCKS_PER_RUN, load_run
 from integrity.catalog.rows import FileRecord, require_current
+from integrity.catalog.runs import Interruption
 from integrity.errors import ReadError, RecordSuperseded, Unstable, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.mirrors import read_copies
@@ -29,11 +30,14 @@ from integrity.files.span import ReadMode
 from integrity.hashing.digests import FileHasher, Want, want_to_confirm
 from integrity.hashing.md5 import Md5
 from integrity.hashing.tasks import Done
-from integrity.jobs.byte_pattern import ByteRun, FillFinder
-from integrity.jobs.judge.inodes import HardLinks
-from integrity.model import FindingKind, Reading, Witness
+from integrity.jobs import messages
+from integrity.jobs.byte_pattern import ByteRun, FillFinder, describe_end, describe_fills
+from integrity.jobs.judge.account import Conclusion
+from integrity.jobs.judge.content_diff import block_ranges
+from integrity.jobs.judge.inodes import leads_to
+from integrity.model import BaselineReason, FindingKind, Reading, Tally, Witness
 from integrity.same_time import is_same_time
-from integrity.verdict import Confirmation, Judgement, Pair, confirm, is_match
+from integrity.verdict import FINDINGS_OF_ARCHIVES, Confirmation, Judgement, Pair, confirm, finding_of, is_match
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -137,7 +141,6 @@ class Mismatch(NamedTuple):
     done: Done
     judgement: Judgement
     bad_blocks: tuple[int, ...]
-    seen_at: float  # monotonic
 
     @property
     def reading(self) -> Reading:
@@ -151,144 +154,175 @@ class ConfirmationResult(NamedTuple):
 
     Args:
         bad_blocks: blocks with the reported outcome.
-        rereads: number of re-reads.
         bad_devices: mirror devices with wrong data; empty if the copies could not be read separately.
         fills: aligned runs of one repeated byte in the blocks that were read.
     """
 
     confirmation: Confirmation
     bad_blocks: tuple[int, ...]
-    rereads: int
     bad_devices: tuple[str, ...] = ()
     fills: tuple[ByteRun, ...] = ()
 
 
-class Rereader:
-    """Read mismatched files again, from the disk."""
+Answer = ConfirmationResult | ReadError | RecordSuperseded
 
-    def __init__(self, run: RootRun) -> None:
-        self._run = run
-        self._reader: Reader = run.reader(ReadMode.DISK, use_holes=False)
-        self._want = want_to_confirm(blake3="blake3" in run.settings.digests)
 
-    def confirm_all(
-        self, mismatches: Sequence[Mismatch]
-    ) -> list[tuple[Mismatch, ConfirmationResult | ReadError | RecordSuperseded]] | None:
-        """
-        Re-read mismatches in two rounds. All share the waiting time; hard links of one file share the reading.
+def identify(run: RootRun, mismatch: Mismatch) -> Hashable:
+    """Return a key that is equal for mismatches that need the same read: hard links of one file."""
+    if not run.capability.has_stable_inodes:
+        return mismatch.record.id
+    return mismatch.reading.witness.stamps, mismatch.record.block_size_bytes, mismatch.bad_blocks
 
-        Returns:
-            For each mismatch its result or the error; None if the job was asked to stop.
-        """
-        files: dict[Hashable, list[Mismatch]] = {}
-        for one in mismatches:
-            files.setdefault(self.identify(one), []).append(one)
-        rounds: list[dict[Hashable, Rereading | ReadError]] = []
-        with Buffers() as buffers:
-            for _ in range(REREADS):
-                if self._run.context.pause(self._run.context.pauses.confirm_s):
-                    return None
-                rounds.append({identity: self._reread(names[0], buffers) for identity, names in files.items()})
-        return [
-            answer
-            for identity, names in files.items()
-            for answer in self._conclude_all(names, [readings[identity] for readings in rounds])
-        ]
 
-    def identify(self, mismatch: Mismatch) -> Hashable:
-        """Return a key that is equal for mismatches that need the same read: hard links of one file."""
-        if not self._run.capability.has_stable_inodes:
-            return mismatch.record.id
-        return mismatch.reading.witness.stamps, mismatch.record.block_size_bytes, mismatch.bad_blocks
+def confirm_all(run: RootRun, mismatches: Sequence[Mismatch]) -> list[tuple[Mismatch, Answer]] | None:
+    """
+    Re-read mismatches in two rounds. All share the waiting time; hard links of one file share the reading.
 
-    def _reread(self, mismatch: Mismatch, buffers: Buffers) -> Rereading | ReadError:
-        """Read the mismatched blocks."""
-        record = mismatch.record
-        pairs: dict[int, Pair] = {}
-        fills = FillFinder()
-        try:
-            if record.block_size_bytes is None:
-                with self._open(mismatch) as file:
-                    pairs[0] = read_whole(file, buffers, self._want, fills)
-            elif not mismatch.bad_blocks:  # only the size differs: nothing to read
-                with self._open(mismatch):
-                    pairs[0] = _NOTHING_READ
-            else:
-                for first, count in _group_adjacent(mismatch.bad_blocks):
-                    with self._open(mismatch) as file:
-                        pairs |= _read_blocks(file, buffers, record, first, count, fills)
-        except ReadError as error:
-            return error
-        return Rereading(pairs, fills.find())
+    Returns:
+        For each mismatch its result or the error; None if the job was asked to stop.
+    """
+    files: dict[Hashable, list[Mismatch]] = {}
+    for one in mismatches:
+        files.setdefault(identify(run, one), []).append(one)
+    reader = run.reader(ReadMode.DISK, use_holes=False)
+    rounds: list[dict[Hashable, Rereading | ReadError]] = []
+    with Buffers() as buffers:
+        for _ in range(REREADS if files else 0):
+            if run.context.pause(run.context.pauses.confirm_s):
+                return None
+            rounds.append({key: _reread(run, reader, names[0], buffers) for key, names in files.items()})
+    return [
+        answer
+        for key, names in files.items()
+        for answer in _conclude_all(run, names, [readings[key] for readings in rounds])
+    ]
 
-    @contextmanager
-    def _open(self, mismatch: Mismatch) -> Iterator[OpenFile]:
-        """Open a file; on exit, raise Unstable if it changed since the reading that did not match (R1)."""
-        path = mismatch.record.path
-        with self._reader.open(path) as file:
-            yield file
-            self._run.counts.bytes_read += file.bytes_read
-            if file.finish().stamps != mismatch.reading.witness.stamps:
-                raise Unstable(f"{show_path(path)} changed before it could be read once more")
 
-    def _conclude_all(
-        self, names: Sequence[Mismatch], readings: Sequence[Rereading | ReadError]
-    ) -> Iterator[tuple[Mismatch, ConfirmationResult | ReadError | RecordSuperseded]]:
-        """Evaluate the re-reads of one file for each of its names."""
-        first, *others = names
-        error = next((one for one in readings if isinstance(one, ReadError)), None)
-        if error is not None:
-            yield from ((one, error) for one in names)
-            return
-        rereads = [one for one in readings if not isinstance(one, ReadError)]
-        each_copy = {index: digest_copies(self._run, first.record, index) for index in rereads[0].pairs}
-        yield first, self._conclude(first, rereads, each_copy)
-        links = HardLinks(self._run)
-        for one in others:
-            if links.is_still(one.record, one.reading.witness):
-                yield one, self._conclude(one, rereads, each_copy)
-            else:
-                yield one, Unstable(f"{show_path(one.record.path)} changed before it could be read once more")
-
-    def _conclude(
-        self, mismatch: Mismatch, rereads: Sequence[Rereading], each_copy: dict[int, list[tuple[str, Pair]]]
-    ) -> ConfirmationResult | RecordSuperseded:
-        record, mirror = mismatch.record, self._run.mirror
-        verdicts: dict[int, Confirmation] = {}
-        bad_devices: dict[str, None] = {}
-        with self._run.catalog.read() as connection, connection.snapshot():
-            try:
-                require_current(connection, record)  # its digests are deleted when the baseline is replaced
-            except RecordSuperseded as error:
-                return error
-            for index, copies in each_copy.items():
-                baseline, first = self._pairs(connection, mismatch, index)
-                bad_devices |= {device: None for device, pair in copies if not is_match(baseline, pair)}
-                verdicts[index] = confirm(
-                    baseline,
-                    first,
-                    [reading.pairs[index] for reading in rereads],
-                    copies=1 if mirror is None else mirror.copies,
-                    each_copy=[pair for _, pair in copies],
-                    shows_writes=self._run.capability.shows_mapped_writes,
-                )
-        for confirmation in _GRAVEST_FIRST:
-            blocks = tuple(index for index, value in verdicts.items() if value is confirmation)
-            if blocks:
-                bad_blocks = blocks if mismatch.bad_blocks else ()
-                return ConfirmationResult(confirmation, bad_blocks, len(rereads), tuple(bad_devices), rereads[-1].fills)
-        return ConfirmationResult(Confirmation.TRANSIENT, mismatch.bad_blocks, len(rereads))
-
-    def _pairs(self, connection: Connection, mismatch: Mismatch, index: int) -> tuple[Pair, Pair]:
-        """Return the recorded digests and those of the first reading, for one block or for a one-block file."""
-        record, reading = mismatch.record, mismatch.reading
-        if not mismatch.bad_blocks and record.block_size_bytes is not None:
-            return _NOTHING_READ, _NOTHING_READ
-        baseline = load_baseline(connection, record, index)
+def _reread(run: RootRun, reader: Reader, mismatch: Mismatch, buffers: Buffers) -> Rereading | ReadError:
+    """Read the mismatched blocks."""
+    record = mismatch.record
+    pairs: dict[int, Pair] = {}
+    fills = FillFinder()
+    try:
         if record.block_size_bytes is None:
-            return baseline, Pair(reading.digests.xxh3_128, reading.digests.md5)
-        assert baseline.xxh3_128 is not None  # true while the record is current
-        return baseline, Pair(None, None)
+            with _open(run, reader, mismatch) as file:
+                pairs[0] = read_whole(file, buffers, want_to_confirm(blake3="blake3" in run.settings.digests), fills)
+        elif not mismatch.bad_blocks:  # only the size differs: nothing to read
+            with _open(run, reader, mismatch):
+                pairs[0] = _NOTHING_READ
+        else:
+            for first, count in _group_adjacent(mismatch.bad_blocks):
+                with _open(run, reader, mismatch) as file:
+                    pairs |= _read_blocks(file, buffers, record, first, count, fills)
+    except ReadError as error:
+        return error
+    return Rereading(pairs, fills.find())
+
+
+@contextmanager
+def _open(run: RootRun, reader: Reader, mismatch: Mismatch) -> Iterator[OpenFile]:
+    """Open a file; on exit, raise Unstable if it changed since the reading that did not match (R1)."""
+    with reader.open(mismatch.record.path) as file:
+        yield file
+        run.counts.bytes_read += file.bytes_read
+        if file.finish().stamps != mismatch.reading.witness.stamps:
+            raise _changed(mismatch)
+
+
+def _changed(mismatch: Mismatch) -> Unstable:
+    return Unstable(f"{show_path(mismatch.record.path)} changed before it could be read once more")
+
+
+def _conclude_all(
+    run: RootRun, names: Sequence[Mismatch], readings: Sequence[Rereading | ReadError]
+) -> Iterator[tuple[Mismatch, Answer]]:
+    """Evaluate the re-reads of one file for each of its names."""
+    error = next((one for one in readings if isinstance(one, ReadError)), None)
+    rereads = [one for one in readings if not isinstance(one, ReadError)]
+    each_copy = {} if error else {index: digest_copies(run, names[0].record, index) for index in rereads[0].pairs}
+    for one in names:
+        if error is not None:
+            yield one, error
+        elif one is names[0] or leads_to(run.root_fd, one.record.path, one.reading.witness):
+            yield one, _conclude(run, one, rereads, each_copy)
+        else:
+            yield one, _changed(one)
+
+
+def _conclude(
+    run: RootRun, mismatch: Mismatch, rereads: Sequence[Rereading], each_copy: dict[int, list[tuple[str, Pair]]]
+) -> ConfirmationResult | RecordSuperseded:
+    verdicts: dict[int, Confirmation] = {}
+    bad_devices: dict[str, None] = {}
+    with run.catalog.read() as connection, connection.snapshot():
+        try:
+            require_current(connection, mismatch.record)  # its digests are deleted when the baseline is replaced
+        except RecordSuperseded as error:
+            return error
+        for index, copies in each_copy.items():
+            baseline, first = _pairs(connection, mismatch, index)
+            bad_devices |= {device: None for device, pair in copies if not is_match(baseline, pair)}
+            verdicts[index] = confirm(
+                baseline,
+                first,
+                [reading.pairs[index] for reading in rereads],
+                copies=1 if run.mirror is None else run.mirror.copies,
+                each_copy=[pair for _, pair in copies],
+                shows_writes=run.capability.shows_mapped_writes,
+            )
+    for confirmation in _GRAVEST_FIRST:
+        blocks = tuple(index for index, value in verdicts.items() if value is confirmation)
+        if blocks:
+            bad_blocks = blocks if mismatch.bad_blocks else ()
+            return ConfirmationResult(confirmation, bad_blocks, tuple(bad_devices), rereads[-1].fills)
+    return ConfirmationResult(Confirmation.TRANSIENT, mismatch.bad_blocks)
+
+
+def _pairs(connection: Connection, mismatch: Mismatch, index: int) -> tuple[Pair, Pair]:
+    """Return the recorded digests and those of the first reading, for one block or for a one-block file."""
+    record, digests = mismatch.record, mismatch.reading.digests
+    if record.block_size_bytes is None:
+        return load_baseline(connection, record, index), Pair(digests.xxh3_128, digests.md5)
+    if not mismatch.bad_blocks:
+        return _NOTHING_READ, _NOTHING_READ
+    baseline = load_baseline(connection, record, index)
+    assert baseline.xxh3_128 is not None  # true while the record is current
+    return baseline, _NOTHING_READ
+
+
+def describe_mismatch(
+    run: RootRun, mismatch: Mismatch, outcome: ConfirmationResult, interruption: Interruption | None
+) -> Conclusion:
+    """Return the finding about a mismatch that was read again; ``interruption``: a possible crash before it."""
+    record, judgement = mismatch.record, mismatch.judgement
+    kind, certainty = finding_of(judgement.verdict, run.settings.policy), judgement.certainty
+    assert kind is not None
+    text = messages.describe(judgement, kind, interruption)
+    if record.reason is BaselineReason.RESTORED and record.verified_at is None:
+        text = messages.restored(record.recorded_at)
+    is_persistent = outcome.confirmation is Confirmation.PERSISTENT
+    is_one_copy = outcome.confirmation is Confirmation.ONE_COPY
+    if run.mirror is not None and (is_one_copy or is_persistent):
+        text += messages.on_mirror(run.mirror, outcome.bad_devices, is_one_copy=is_one_copy)
+    elif not is_persistent:
+        kind, certainty = FindingKind.TRANSIENT, None
+        text = messages.transient(is_unsteady=outcome.confirmation is Confirmation.UNSTEADY)
+    if is_persistent:
+        end = describe_end(mismatch.reading.witness.size_bytes, record.witness.size_bytes)
+        text += messages.seen_in_data(end, describe_fills(outcome.fills))
+    return Conclusion(
+        record,
+        Tally.DAMAGED,
+        kind,
+        messages.of_newer_content(text) if record.is_candidate else text,
+        certainty=certainty,
+        blocks=(0,) if record.block_size_bytes is None else outcome.bad_blocks,
+        block_size_bytes=record.block_size_bytes or run.settings.block_size_bytes,
+        ranges=block_ranges(record, outcome.bad_blocks),
+        confirmed_reads=REREADS,
+        step=messages.MEND_NEWER_CONTENT if record.is_candidate else None,
+        ends=FINDINGS_OF_ARCHIVES,
+    )
 
 
 def read_whole(file: OpenFile, buffers: Buffers, want: Want, fills: FillFinder | None = None) -> Pair:
@@ -327,7 +361,7 @@ def _read_blocks(
 
 
 def _show(segment: Segment, fills: FillFinder) -> None:
-    if segment.data is not None:  # no hole is skipped here: Rereader reads them
+    if segment.data is not None:  # no hole is skipped here
         fills.add(segment.offset, segment.data)
 
 

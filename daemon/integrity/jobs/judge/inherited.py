@@ -19,12 +19,17 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.rows import FileContent, get_last_check
 from integrity.catalog.versions import VersionState
 from integrity.errors import show_path
+from integrity.files.open_beneath import stat_beneath
+from integrity.files.stamps import witness_of
 from integrity.jobs import messages
+from integrity.jobs.judge.content_diff import is_candidate
+from integrity.jobs.judge.evidence import is_recorded_later
 from integrity.jobs.judge.inodes import is_same_inode
 from integrity.kinds import CONTENT_FINDINGS
 from integrity.model import BaselineReason, FileId, Reading, RootId
 from integrity.paths import absolute
 from integrity.same_time import GRAINS_NS, is_same_time
+from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -223,6 +228,70 @@ def _repeat_findings(
         finding, is_new = findings.open_finding(connection, new, now=run.now(), run_id=run.run_id)
         run.counts.findings_opened += is_new and finding.incident is None
         run.queue_finding(finding)
+
+
+class InQuestion(NamedTuple):
+    """Content with an open finding, and the record of its file."""
+
+    content: FileVersion
+    original: FileRecord
+
+
+class KnownDamage:
+    """Cache the content with open findings, loaded on first use."""
+
+    def __init__(self) -> None:
+        self._by_size: dict[int, list[FileVersion]] | None = None
+
+    def has_any(self, connection: Connection) -> bool:
+        """Return whether any content has an open finding."""
+        return bool(self._load(connection))
+
+    def _load(self, connection: Connection) -> dict[int, list[FileVersion]]:
+        if self._by_size is None:
+            self._by_size = {}
+            for candidate in versions.find_in_question(connection):
+                if candidate.witness is not None:
+                    self._by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
+        return self._by_size
+
+    def find(self, connection: Connection, reading: Reading) -> InQuestion | None:
+        """Return the content that equals a reading, if its finding is still open."""
+        for candidate in self._load(connection).get(reading.witness.size_bytes, ()):
+            if is_candidate(connection, candidate, reading, 0):
+                found = files.find_files(connection, [candidate.file_id])
+                if found and found[0].is_frozen:
+                    return InQuestion(candidate, found[0])
+        return None
+
+
+def find_copies(run: RootRun, damaged: Sequence[tuple[FileRecord, FileContent]]) -> list[tuple[FileRecord, FileRecord]]:
+    """
+    Return the files, of all roots, that were recorded with newly confirmed damage, each with the damaged original.
+
+    A file recorded while the original was still intact owns this content: its block was misdirected.
+    """
+    with run.catalog.read() as connection:
+        found = files.find_by_content(connection, None, [content for _, content in damaged])
+    return [
+        (copy, original)
+        for (original, _), copies in zip(damaged, found, strict=True)
+        for copy in copies
+        if copy.id != original.id
+        and is_recorded_later(copy, original)
+        and not (copy.is_frozen or _was_written(run, copy))
+    ]
+
+
+def _was_written(run: RootRun, record: FileRecord) -> bool:
+    """Return whether a file of this root changed since it was recorded; the job that reads it judges it."""
+    if record.root_id != run.root.id:
+        return False
+    try:
+        seen = witness_of(stat_beneath(run.root_fd, record.path))
+    except OSError:
+        return True
+    return compare_witness(run.capability, record.witness, seen).touches_content
 
 
 _SECOND_NS = 1_000_000_000

@@ -1,5 +1,9 @@
 """
-Decide whether an inode is the recorded one or a new file that reused its number, and group hard links.
+Decide whether an inode is the recorded one or a new file that reused its number, and under which name it is now.
+
+Most names under which a walk finds a different inode than recorded were saved by a program that writes a new file and
+renames it. But ``mv a b`` and a new ``a`` look the same until ``b`` is found: then the record of ``a`` belongs to
+``b``, and ``a`` is a new file. So these names are queued until the walk has seen all others.
 
 A scrub reads hard links of one file once and reports the result for each name. They are recognized by equal witness
 (inode, size and times). The work order puts names of one inode next to each other; names that are not grouped are read
@@ -8,20 +12,23 @@ twice, which costs time only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import versions
 from integrity.catalog.rows import FileRecord
 from integrity.files.direct_io import find_birth_ns
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
+from integrity.model import FileId, Witness
+from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.catalog.versions import FileVersion
+    from integrity.files.listing import Seen
     from integrity.jobs.context import RootRun
-    from integrity.model import FileId, Witness
 
 
 _SECOND_NS = 1_000_000_000
@@ -118,3 +125,77 @@ class HardLinks:
     def is_still(self, record: FileRecord, witness: Witness | None) -> bool:
         """Return whether a name leads to the file with this witness; False if the witness is None."""
         return witness is not None and leads_to(self._run.root_fd, record.path, witness)
+
+
+class TreePlace(NamedTuple):
+    """The location of a file: the path of its folder, and its name."""
+
+    folder: bytes
+    name: bytes
+
+    @property
+    def path(self) -> bytes:
+        """The path of the file."""
+        return self.folder + b"/" + self.name if self.folder else self.name
+
+    @classmethod
+    def of(cls, path: bytes) -> TreePlace:
+        """Split a path."""
+        folder, _, name = path.rpartition(b"/")
+        return cls(folder, name)
+
+
+_BACKUP = re.compile(rb"~|\.~\d+~")
+_REPLACED_KEPT = 200_000
+"""Maximum number of queued names; only a whole tree on a new disk has more, and there nothing was moved."""
+
+
+class ReplacedName(NamedTuple):
+    """A name and the stat of the file it leads to now."""
+
+    place: TreePlace
+    seen: Seen
+
+
+class ReplacedInodes:
+    """Queue names under which a different inode than recorded was found, and find files by their inode."""
+
+    def __init__(self) -> None:
+        self._names: list[ReplacedName] = []
+        self._found: dict[int, ReplacedName] = {}
+
+    def add(self, place: TreePlace, seen: Seen) -> bool:
+        """Queue a name; return False if too many are queued."""
+        if len(self._names) >= _REPLACED_KEPT:
+            return False
+        name = ReplacedName(place, seen)
+        self._names.append(name)
+        self._found[seen.inode] = name
+        return True
+
+    def take(self) -> list[ReplacedName]:
+        """Return and clear the queued names."""
+        names, self._names = self._names, []
+        return names
+
+    def find(self, path: bytes, witness: Witness) -> bytes | None:
+        """Return the other name that the file with this witness has now, unwritten."""
+        found = self._found.get(witness.inode)
+        is_it = found is not None and found.place.path != path and is_unwritten(witness, Witness(*found.seen.stamps))
+        return found.place.path if found is not None and is_it else None
+
+    def find_written(self, root_fd: int, last: FileRecord) -> bytes | None:
+        """Return the other name that the file ``last`` has now, by inode and birth time; its content may differ."""
+        found = self._found.get(last.witness.inode)
+        if found is None or found.place.path == last.path:
+            return None
+        return found.place.path if was_born_before(root_fd, found.place.path, last) else None
+
+
+def is_backup_name(path: bytes, original: bytes) -> bool:
+    """
+    Return whether a path is what ``cp``, ``mv``, ``rsync`` and editors call the file that they replaced: a~ or a.~1~.
+
+    Such a file was put aside, not renamed: the name, and what is recorded of it, is that of the file that came.
+    """
+    return path.startswith(original) and _BACKUP.fullmatch(path[len(original) :]) is not None

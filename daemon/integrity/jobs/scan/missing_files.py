@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from integrity.files.listing import Skip
     from integrity.jobs.context import RootRun
     from integrity.jobs.judge.assess import Assessor
-    from integrity.jobs.judge.replaced_inodes import ReplacedInodes
+    from integrity.jobs.judge.inodes import ReplacedInodes
     from integrity.jobs.scan.new_files import NewFiles
 
 _BATCH = 500
@@ -217,7 +217,7 @@ class MissingFiles:
         elif (twin := self._find_twin(connection, record, twin_id)) is not None:
             self._new_files.merge(connection, record, twin)
             versions.discard(connection, [record.id])  # a removal staged by an earlier run
-        elif not self._assessor.failures.count_missing(connection, record):
+        elif not self._assessor.account.count_missing(connection, record):
             if record.is_frozen:
                 self._damaged.append(record)
             else:

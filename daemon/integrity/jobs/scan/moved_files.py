@@ -1,31 +1,53 @@
 """
 Let the records of moved files follow them, and write the moves in an order that keeps each name unique.
 
+If names swapped their files, the records follow the files, provided that each inode is proved to be the recorded one.
+Nothing is read, and history and findings move along.
+
 I1  A move is written only if its record is unchanged since it was queued; its name is otherwise judged again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from integrity.catalog import baselines, files, findings, roots, versions
 from integrity.catalog.connection import write_page
-from integrity.catalog.rows import FileRecord, find_current
+from integrity.catalog.rows import FileRecord, Sighting, find_current
 from integrity.errors import show_path
 from integrity.jobs.batching import IdSet
-from integrity.jobs.judge.replaced_inodes import Move, TreePlace
+from integrity.jobs.judge.inodes import ReplacedName, TreePlace, as_last_seen, is_same_inode, was_born_before
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.met_files import MetFiles
-from integrity.model import FileId, Tally
+from integrity.model import FileId, Tally, Witness
+from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
 
 _ROWS_AT_ONCE = 100
+
+
+@dataclass(slots=True)
+class Move:
+    """
+    A recorded file that has a new name, or an additional one.
+
+    Args:
+        place: its new location.
+        seen: its stat there.
+        former: its path before the run, if its record had to make room for another one since.
+    """
+
+    record: FileRecord
+    place: TreePlace
+    seen: Sighting
+    former: bytes | None = None
 
 
 class MovedFiles:
@@ -169,3 +191,47 @@ class MovedFiles:
     def _note_moved(self, former: bytes, path: bytes) -> None:
         self._run.counts.moved += 1
         self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(former)}")
+
+
+def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:
+    """Return the groups of names that swapped their files; within a group each name gets exactly one record."""
+    with run.catalog.read() as connection:
+        moves = {move.place.path: move for move in _match_inodes(connection, run, names)}
+    vacated = {move.record.path: path for path, move in moves.items()}
+    blocked = [path for path in moves if path not in vacated]
+    while blocked:  # the record of this name stays, so no record can move here
+        move = moves.pop(blocked.pop())
+        del vacated[move.record.path]
+        if move.record.path in moves:
+            blocked.append(move.record.path)
+    cycles: list[list[Move]] = []
+    while moves:
+        path, first = moves.popitem()
+        cycle = [first]
+        while cycle[-1].record.path != path:
+            cycle.append(moves.pop(cycle[-1].record.path))
+        cycles.append(cycle)
+    return cycles
+
+
+def _match_inodes(connection: Connection, run: RootRun, names: Sequence[ReplacedName]) -> Iterable[Move]:
+    """
+    Match names with the records of their current inodes, if those records are among these names, too.
+
+    A file that was written to since is matched if its birth time proves that it is the same inode.
+    """
+    paths = {name.place.path for name in names}
+    matched: set[FileId] = set()
+    for place, seen in names:
+        fitting: list[tuple[FileRecord, FileRecord]] = []
+        for record in files.find_by_inode(connection, run.root.id, seen.inode):
+            if record.path in paths and record.id not in matched:
+                last = as_last_seen(connection, record)
+                if is_unwritten(last.witness, Witness(*seen.stamps)) or was_born_before(run.root_fd, place.path, last):
+                    fitting.append((record, last))
+        # Of several links prefer the one with the same base name: folders are swapped more often than files.
+        fitting.sort(key=lambda one: one[0].path.rpartition(b"/")[2] != place.name)
+        if fitting and is_same_inode(run.root_fd, place.path, fitting[0][1]):
+            record = fitting[0][0]
+            matched.add(record.id)
+            yield Move(record, place, Sighting(seen.inode, seen.ctime_ns))

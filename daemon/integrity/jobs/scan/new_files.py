@@ -33,14 +33,19 @@ from integrity.hashing.tasks import DoneBatch, Task, TaskBatch, Work
 from integrity.hashing.work_queue import small_bytes
 from integrity.jobs.batching import IdSet
 from integrity.jobs.judge import inherited
-from integrity.jobs.judge.copied_damage import InQuestion, KnownDamage
-from integrity.jobs.judge.inherited import RenameKey, find_formers, find_rename_keys, is_renamed
-from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
-from integrity.jobs.judge.replaced_inodes import Move, TreePlace, is_backup_name
+from integrity.jobs.judge.inherited import (
+    InQuestion,
+    KnownDamage,
+    RenameKey,
+    find_formers,
+    find_rename_keys,
+    is_renamed,
+)
+from integrity.jobs.judge.inodes import TreePlace, as_last_seen, is_backup_name, is_same_inode, was_born_before
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.met_files import MetFiles
-from integrity.jobs.scan.moved_files import MovedFiles
+from integrity.jobs.scan.moved_files import Move, MovedFiles
 from integrity.model import FileId, Reading, Readings, Tally, Witness
 from integrity.same_time import is_unwritten
 

@@ -15,7 +15,7 @@ from integrity.catalog import baselines, files, roots
 from integrity.errors import show_path
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.spelling import Spelling, find_variants
-from integrity.jobs.judge.replaced_inodes import TreePlace
+from integrity.jobs.judge.inodes import TreePlace
 from integrity.jobs.presence import is_respelled
 from integrity.jobs.report import NoteKind
 from integrity.same_name import SameNames, fold_name

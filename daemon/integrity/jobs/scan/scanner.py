@@ -23,12 +23,13 @@ from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.replaced_inodes import ReplacedInodes, ReplacedName, TreePlace, find_cycles
+from integrity.jobs.judge.inodes import ReplacedInodes, ReplacedName, TreePlace
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.met_files import MetFiles
 from integrity.jobs.scan.missing_files import MissingFiles
+from integrity.jobs.scan.moved_files import find_cycles
 from integrity.jobs.scan.new_files import NewFiles
 from integrity.jobs.scan.tree_diff import TreeDiff
 from integrity.model import FileId, Tally
@@ -242,10 +243,10 @@ class Scanner:
     def _count_unreadable(self, paths: Iterable[bytes], error: ReadError) -> None:
         is_device = isinstance(error, DeviceFailing | DeviceStalled)
         if is_device:
-            self.assessor.failures.report_device(error)
+            self.assessor.account.report_device(error)
         for path in paths:
             if not is_device:
-                self.assessor.failures.report_unreadable(path, error, None)
+                self.assessor.account.report_unreadable(path, error)
             self._run.count_unrecorded(Tally.SKIPPED if is_device else Tally.UNREADABLE)
 
     def _retry_unstable(self) -> None:
@@ -259,7 +260,7 @@ class Scanner:
             with self._run.catalog.read() as connection:
                 record = files.find_file(connection, self._run.root.id, path)
             if record is not None:
-                self.assessor.failures.count_unstable(record, error)
+                self.assessor.account.count_unstable(record, error)
             else:
                 self._run.is_incomplete = True
                 self._run.count_unrecorded(Tally.UNSTABLE)
@@ -305,7 +306,7 @@ class Scanner:
             self._retry_unstable()
             self.assessor.confirm()
         for record in self.assessor.account.take_rereads():
-            self.assessor.failures.count_unstable(record)
+            self.assessor.account.count_unstable(record)
 
     def _waiting(self) -> int:
         return self._new_files.waiting + self.assessor.account.waiting + len(self._tree_diff.suspects)

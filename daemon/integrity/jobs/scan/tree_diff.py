@@ -37,7 +37,7 @@ from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, prefix_probe
-from integrity.jobs.judge.replaced_inodes import ReplacedInodes, TreePlace
+from integrity.jobs.judge.inodes import ReplacedInodes, TreePlace
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.missing_files import MissingFiles

@@ -284,7 +284,7 @@ class Scrubber:
             bad_before = self._checkpoints.bad_before(result)
             if record.id in self._damaged_blocks:
                 self._damaged_blocks.discard(record.id)
-                self._assessor.failures.report_damaged_record(record)
+                self._assessor.account.report_damaged_record(record)
                 self._ungrouped += self._links.take(record)
                 return
         reading = result.reading
@@ -350,9 +350,9 @@ class Scrubber:
             self._read(self._tasks_again(racy), limit)
             self._assessor.confirm()
         for record, error in self._unstable:
-            self._assessor.failures.count_unstable(record, error)
+            self._assessor.account.count_unstable(record, error)
         for record in self._assessor.account.take_rereads() + self._ungrouped:
-            self._assessor.failures.count_unstable(record)
+            self._assessor.account.count_unstable(record)
 
     def _account_for_vanished(self) -> None:
         """
@@ -410,7 +410,7 @@ class Scrubber:
         with run.writing() as connection:
             if not is_current(connection, record):
                 return  # a person decided meanwhile: not due
-            has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.failures.count_missing(
+            has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.account.count_missing(
                 connection, record
             )
         if not has_finding:
