@@ -25,6 +25,7 @@ from integrity.files.walk import walk
 from integrity.model import BaselineReason, FileId, FindingKind, FolderId
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.cli import Box, Completed
+from support.reading import let_age
 from support.results import met, tallies
 
 FOLDERS = ("a", "a/deep", "b", "c", "d", "e")
@@ -39,6 +40,7 @@ def root(tmp_path: Path) -> Path:
             path = tmp_path / "root" / folder / f"{number}.jpg"
             path.write_bytes(os.urandom(1_000 + number))
             os.utime(path, (1_500_000_000, 1_500_000_000 + number))
+    let_age(path)
     return tmp_path / "root"
 
 

@@ -1,4 +1,4 @@
-"""Folders in which nothing changed are told from all others, many at once."""
+"""Folders in which nothing changed are told from all others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from integrity.catalog import files, findings
 from integrity.catalog.findings import NewFinding
 from integrity.files.listing import FolderListing, Seen
 from integrity.jobs.batching import IdSet
-from integrity.jobs.scan.tree_diff import gather, split_unchanged
+from integrity.jobs.scan.tree_diff import gather, is_as_recorded
 from integrity.model import FileId, FindingKind, Witness
 from support.catalogs import NOW, CatalogBox, make_reading
 
@@ -35,22 +35,24 @@ def see(box: CatalogBox, *, is_whole: bool = True) -> list[FolderListing]:
     return listings
 
 
-def split(box: CatalogBox, listings: list[FolderListing]) -> tuple[set[FileId], set[bytes]]:
+def split(box: CatalogBox, listings: list[FolderListing]) -> tuple[set[bytes], set[bytes]]:
+    """Return the folders that are as recorded, and the others."""
+    same, other = set[bytes](), set[bytes]()
     with box.catalog.read() as c:
-        ids, other, unknown, same = split_unchanged(c, box.root.id, listings)
-        assert not any(files.find_known(c, box.root.id, listing.folder) for listing in unknown)
-    assert len(ids) == len(set(ids)) == sum(len(listing.files) for listing in same)
-    assert len(listings) == len(other) + len(unknown) + len(same)
-    return set(ids), {listing.folder for listing in (*other, *unknown)}
+        for listing in listings:
+            wanted = None if listing.is_whole else [seen.name for seen in listing.files]
+            known = files.find_known(c, box.root.id, listing.folder, wanted)
+            (same if is_as_recorded(listing, known) else other).add(listing.folder)
+    return same, other
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_unchanged_folders_are_told_at_once(box: CatalogBox, is_whole: bool) -> None:
-    """In whatever order they come, whole or in parts, with empty and unknown folders among them."""
-    ids = record(box)
-    nothing = [FolderListing(folder, [], is_whole, True, [], None) for folder in (b"unknown", b"d/empty")]
+def test_unchanged_folders_are_recognized(box: CatalogBox, is_whole: bool) -> None:
+    """In whatever order their files are listed, whole or in parts."""
+    record(box)
+    listings = [one._replace(files=one.files[::-1]) for one in see(box, is_whole=is_whole)]
 
-    assert split(box, [*nothing, *reversed(see(box, is_whole=is_whole))]) == (set(ids.values()), set())
+    assert split(box, listings) == (set(NAMES), set())
 
 
 def with_file(change: Callable[[Seen], Seen]) -> Callable[[Sequence[Seen]], Sequence[Seen]]:
@@ -73,34 +75,21 @@ def with_file(change: Callable[[Seen], Seen]) -> Callable[[Sequence[Seen]], Sequ
 def test_folder_with_any_difference_is_left_to_be_looked_at(
     box: CatalogBox, change: Callable[[Sequence[Seen]], Sequence[Seen]]
 ) -> None:
-    """One folder with one difference; all others are still told at once."""
-    ids = record(box)
+    """One folder with one difference; all others are as recorded."""
+    record(box)
     listings = [
         listing._replace(files=change(listing.files)) if listing.folder == b"d" else listing for listing in see(box)
     ]
 
-    assert split(box, listings) == ({ids[path] for path in ids if path.rpartition(b"/")[0] != b"d"}, {b"d"})
+    assert split(box, listings) == (set(NAMES) - {b"d"}, {b"d"})
 
 
 def test_part_of_a_folder_says_nothing_of_its_other_files(box: CatalogBox) -> None:
     """What a part does not name is neither gone nor met."""
-    ids = record(box)
+    record(box)
     part = FolderListing(b"d", [seen for seen in see(box)[1].files if seen.name != b"b"], False, False, [], None)
 
-    assert split(box, [part]) == ({ids[b"d/a"], ids[b"d/\xff"]}, set())
-
-
-def test_file_that_went_to_the_next_folder_is_no_match(box: CatalogBox) -> None:
-    """Folders are compared side by side, so the border between two of them counts."""
-    record(box)
-    listings = {listing.folder: listing for listing in see(box)}
-    last = listings[b"d"].files[-1]._replace(name=b"\0")  # would come first in the next folder, too
-    moved = [
-        listings[b"d"]._replace(files=listings[b"d"].files[:-1]),
-        listings[b"d/e"]._replace(files=[last, *listings[b"d/e"].files]),
-    ]
-
-    assert split(box, moved) == (set(), {b"d", b"d/e"})
+    assert split(box, [part]) == ({b"d"}, set())
 
 
 def test_racy_and_frozen_files_are_looked_at(box: CatalogBox) -> None:

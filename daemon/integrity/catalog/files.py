@@ -70,18 +70,10 @@ class KnownFile(NamedTuple):
         return self.inode if self.seen_inode is None else self.seen_inode
 
 
-PlainRow = tuple[bytes, bytes, int | None, int, int, int, FileId]
-"""Folder path, name in it, size_bytes, mtime_ns, ctime_ns, inode, id; see ``find_plain``."""
-
 _KNOWN = """
     SELECT
         file.id, file.size_bytes, file.mtime_ns, file.ctime_ns, file.inode, file.is_racy, file.is_suspect,
         file.is_frozen, file.seen_inode, file.seen_ctime_ns, file.name
-    FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ?"""
-_PLAIN = """
-    SELECT
-        folder.path, file.name, CASE WHEN file.is_racy + file.is_frozen = 0 THEN file.size_bytes END,
-        file.mtime_ns, file.ctime_ns, file.inode, file.id
     FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ?"""
 _HAS_INODE = "(file.seen_inode = ?1 OR (file.inode = ?1 AND file.seen_inode IS NULL))"
 
@@ -90,28 +82,12 @@ def find_known(
     c: Connection, root_id: RootId, folder_path: bytes, some: Sequence[bytes] | None = None
 ) -> dict[bytes, KnownFile]:
     """Return the recorded files of a folder, or those that have one of these names, by name. All loops run in C."""
-    is_wanted, values = _among(some)
-    rows = list(c.rows(f"{_KNOWN} AND folder.path = ? AND {is_wanted}", root_id, folder_path, *values))
+    query, values = f"{_KNOWN} AND folder.path = ?", (root_id, folder_path)
+    if some is None:
+        rows = list(c.rows(query, *values))
+    else:
+        rows = list(c.rows(f"{query} AND file.name IN (SELECT unhex(value) FROM json_each(?))", *values, names(some)))
     return dict(zip(map(_name_of, rows), map(_make_known, map(_fields_of, rows)), strict=True))
-
-
-def find_plain(
-    c: Connection, root_id: RootId, folder_paths: Sequence[bytes], some: Sequence[bytes] | None = None
-) -> list[PlainRow]:
-    """
-    Return what a walk compares of the recorded files of folders, or of these names, in the order of folder and name.
-
-    The size of a racy or frozen file is None: it equals no size, so the file never counts as unchanged. Few columns are
-    fetched, because the driver's cost is per column and a scan runs this for every file.
-    """
-    is_wanted, values = _among(some)
-    query = f"""{_PLAIN}
-        AND folder.path IN (SELECT unhex(value) FROM json_each(?)) AND {is_wanted} ORDER BY folder.path, file.name"""
-    return list(c.rows(query, root_id, names(folder_paths), *values))
-
-
-def _among(some: Sequence[bytes] | None) -> tuple[str, tuple[Value, ...]]:
-    return ("1", ()) if some is None else ("file.name IN (SELECT unhex(value) FROM json_each(?))", (names(some),))
 
 
 _name_of = itemgetter(-1)

@@ -262,10 +262,6 @@ class Account:
         self._verified = [one for one in self._verified if one.record.id not in reverted]
         self._refreshed = [one for one in self._refreshed if one.record.id not in reverted]
 
-    def mark_counted(self, file_id: FileId) -> bool:
-        """Mark a file as counted elsewhere (I1). Return True if it had not been counted before."""
-        return self.counted.add(file_id)
-
     def verify(self, record: FileRecord, reading: Reading, witness: Witness | None, *, is_certain: bool = True) -> None:
         """
         Queue the verification of a file for the next flush.

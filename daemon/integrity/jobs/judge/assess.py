@@ -307,22 +307,7 @@ class Assessor:
         kind = finding_of(verdict, self._run.settings.policy)
         if kind is None and self._is_known_damage(record, done, judgement):
             return
-        is_completed = verdict is Verdict.COMPLETED
-        conclusion = Conclusion(
-            record,
-            Tally.CHANGED if kind is None else Tally.DAMAGED,
-            staged=Staged(reading, verdict, judgement.because),
-        )
-        if kind is not None:
-            text = messages.describe(judgement, kind)
-            step = messages.COMPLETE_COPY if judgement.is_continued else None
-            conclusion = conclusion._replace(kind=kind, text=text, step=step)
-        if kind in FINDINGS_OF_ARCHIVES or is_completed:  # what was said before of an archived file ends
-            ends = frozenset(one for one in FINDINGS_OF_ARCHIVES if is_completed or VERDICTS[one] is not verdict)
-            conclusion = conclusion._replace(ends=ends)
-            if is_completed:
-                conclusion = conclusion._replace(resolution="the copy was completed")
-        written = self.account.write(conclusion)
+        written = self.account.write(_conclude_change(record, reading, judgement, kind))
         if written is None or kind is not None:
             return
         if written.is_frozen:
@@ -552,6 +537,23 @@ class Assessor:
             self.account.count_open(record, Tally.MISSING)
             run.is_incomplete = True
             run.note(NoteKind.MISSING, record.path, messages.displaced(command, error))
+
+
+def _conclude_change(
+    record: FileRecord, reading: Reading, judgement: Judgement, kind: FindingKind | None
+) -> Conclusion:
+    """Return what follows from other content that is no damage; ``kind`` is the finding about it, if any."""
+    verdict, staged = judgement.verdict, Staged(reading, judgement.verdict, judgement.because)
+    if verdict is Verdict.COMPLETED:
+        resolution = "the copy was completed"
+        return Conclusion(record, Tally.CHANGED, staged=staged, ends=FINDINGS_OF_ARCHIVES, resolution=resolution)
+    if kind is None:
+        return Conclusion(record, Tally.CHANGED, staged=staged)
+    text, ends = messages.describe(judgement, kind), frozenset[FindingKind]()
+    if kind in FINDINGS_OF_ARCHIVES:  # what was said before of an archived file ends
+        ends = frozenset(one for one in FINDINGS_OF_ARCHIVES if VERDICTS[one] is not verdict)
+    step = messages.COMPLETE_COPY if judgement.is_continued else None
+    return Conclusion(record, Tally.DAMAGED, kind, text, step=step, staged=staged, ends=ends)
 
 
 def _is_new_witness(recorded: Witness, seen: Witness) -> bool:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from xxhash import xxh3_128_digest
 
 from integrity.catalog import findings
-from integrity.catalog.blocks import BLOCKS_PER_RUN, load_run
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.catalog.runs import Interruption
 from integrity.errors import ReadError, RecordSuperseded, Unstable, show_path
@@ -33,7 +32,7 @@ from integrity.hashing.tasks import Done
 from integrity.jobs import messages
 from integrity.jobs.byte_pattern import ByteRun, FillFinder, describe_end, describe_fills
 from integrity.jobs.judge.account import Conclusion
-from integrity.jobs.judge.content_diff import block_ranges
+from integrity.jobs.judge.content_diff import block_ranges, load_baseline
 from integrity.jobs.judge.inodes import leads_to
 from integrity.model import BaselineReason, FindingKind, Reading, Tally, Witness
 from integrity.same_time import is_same_time
@@ -48,18 +47,7 @@ _UNREADABLE = Pair(b"", b"")
 """The digests of a copy that could not be read: equal to no others."""
 
 
-def load_baseline(connection: Connection, record: FileRecord, index: int) -> Pair:
-    """Return the recorded digests of one block, or of a one-block file; ``Pair(None, None)`` if they are lost."""
-    if record.block_size_bytes is None:
-        return Pair(record.digests.xxh3_128, record.digests.md5)
-    known = load_run(connection, record.id, record.version, index // BLOCKS_PER_RUN)
-    if known is None:
-        return Pair(None, None)
-    at = slice(index % BLOCKS_PER_RUN * 16, index % BLOCKS_PER_RUN * 16 + 16)
-    return Pair(known.xxh3_128[at], known.md5[at] or None)
-
-
-def digest_copies(run: RootRun, record: FileRecord, index: int) -> list[tuple[str, Pair]]:
+def _digest_copies(run: RootRun, record: FileRecord, index: int) -> list[tuple[str, Pair]]:
     """
     Return the digests of a block, or of a one-block file, on each device of the root's mirror.
 
@@ -76,11 +64,10 @@ def digest_copies(run: RootRun, record: FileRecord, index: int) -> list[tuple[st
         return []  # deleted or replaced since: its copies are unknown
     with open(fd, "rb", buffering=0):
         copies = read_copies(run.mirror, fd, index * size, length)
-    return [(copy.device, _UNREADABLE if copy.data is None else _digest(copy.data)) for copy in copies]
-
-
-def _digest(data: bytes) -> Pair:
-    return Pair(xxh3_128_digest(data), Md5(data).digest())
+    return [
+        (copy.device, _UNREADABLE if copy.data is None else Pair(xxh3_128_digest(copy.data), Md5(copy.data).digest()))
+        for copy in copies
+    ]
 
 
 def find_doubtful_blocks(run: RootRun, record: FileRecord, seen: Witness) -> tuple[int, ...]:
@@ -100,12 +87,12 @@ def find_doubtful_blocks(run: RootRun, record: FileRecord, seen: Witness) -> tup
         found = findings.find_findings(connection, root_id=run.root.id, prefix=record.path, copy="")
         reported = {block for one in found if one.path == record.path and one.kind in kinds for block in one.blocks}
         baselines = {block: load_baseline(connection, record, block) for block in sorted(reported)}
-    return tuple(block for block, baseline in baselines.items() if not _is_each_right(run, record, block, baseline))
-
-
-def _is_each_right(run: RootRun, record: FileRecord, block: int, baseline: Pair) -> bool:
-    copies = digest_copies(run, record, block)
-    return bool(copies) and all(is_match(baseline, pair) for _, pair in copies)
+    doubtful: list[int] = []
+    for block, baseline in baselines.items():
+        copies = _digest_copies(run, record, block)
+        if not copies or not all(is_match(baseline, pair) for _, pair in copies):
+            doubtful.append(block)
+    return tuple(doubtful)
 
 
 REREADS = 2
@@ -239,7 +226,7 @@ def _conclude_all(
     """Evaluate the re-reads of one file for each of its names."""
     error = next((one for one in readings if isinstance(one, ReadError)), None)
     rereads = [one for one in readings if not isinstance(one, ReadError)]
-    each_copy = {} if error else {index: digest_copies(run, names[0].record, index) for index in rereads[0].pairs}
+    each_copy = {} if error else {index: _digest_copies(run, names[0].record, index) for index in rereads[0].pairs}
     for one in names:
         if error is not None:
             yield one, error
@@ -347,7 +334,8 @@ def _read_blocks(
     for segment in file.segments(buffers, begin):
         if segment.offset >= end:
             break
-        trimmed = _trim(segment, end)
+        length = min(segment.length, end - segment.offset)
+        trimmed = Segment(segment.offset, length, None if segment.data is None else segment.data[:length])
         hasher.cut_blocks(trimmed)
         _show(trimmed, fills)
     hasher.digests()
@@ -363,11 +351,6 @@ def _read_blocks(
 def _show(segment: Segment, fills: FillFinder) -> None:
     if segment.data is not None:  # no hole is skipped here
         fills.add(segment.offset, segment.data)
-
-
-def _trim(segment: Segment, end: int) -> Segment:
-    length = min(segment.length, end - segment.offset)
-    return Segment(segment.offset, length, None if segment.data is None else segment.data[:length])
 
 
 def _group_adjacent(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,6 @@ contradicts itself makes the catalog suspect, never the file (R9).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import blocks as block_store
@@ -15,6 +14,7 @@ from integrity.catalog.blocks import BLOCKS_PER_RUN
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.versions import FileVersion
 from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Policy, Reading
+from integrity.verdict import Pair
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -35,20 +35,20 @@ class Difference(NamedTuple):
     is_catalog_damaged: bool = False
 
 
-_SAME = Difference(is_same=True)
-
-
 def compare_content(connection: Connection, record: FileRecord, reading: Reading, first_block: int = 0) -> Difference:
     """Compare a reading whose blocks begin with block ``first_block``; earlier blocks were already compared."""
+    pairs = _common(record.digests, reading.digests)
     if record.block_size_bytes is None:
-        return _compare_whole(record, reading)
+        matches = [old == new for old, new in pairs]
+        # Resumed and very sparse files have blocks; one-block files always have digests.
+        is_same, is_contradiction = bool(matches) and all(matches), not matches or len(set(matches)) > 1
+        return Difference(is_same, is_catalog_damaged=is_contradiction)
     if reading.blocks is None:  # the file shrank below one block
         return Difference(is_same=False)
     bad = compare_blocks(connection, record, reading.blocks, first_block)
     if bad is None:
         return Difference(is_same=False, is_catalog_damaged=True)
     is_same = not bad and reading.witness.size_bytes == record.witness.size_bytes
-    pairs = _common(record.digests, reading.digests)
     if pairs and is_same != all(old == new for old, new in pairs):
         return Difference(is_same=False, is_catalog_damaged=True)
     return Difference(is_same, tuple(bad))
@@ -61,14 +61,15 @@ def compare_blocks(connection: Connection, record: FileRecord, blocks: Blocks, f
     Returns:
         The indexes of mismatched blocks; None if they are not recorded (any more).
     """
-    expected = -(-record.witness.size_bytes // (record.block_size_bytes or 1))
+    end = min(first_block + len(blocks), -(-record.witness.size_bytes // (record.block_size_bytes or 1)))
     bad: list[int] = []
-    for run, begin, end in _runs(first_block, min(first_block + len(blocks), expected)):
+    for run in range(first_block // BLOCKS_PER_RUN, -(-end // BLOCKS_PER_RUN)) if first_block < end else ():
         known = block_store.load_run(connection, record.id, record.version, run)
         if known is None:
             return None
         offset = run * BLOCKS_PER_RUN
-        bad += [i for i in range(begin, end) if not _is_equal(known, i - offset, blocks, i - first_block)]
+        some = range(max(first_block, offset), min(end, offset + BLOCKS_PER_RUN))
+        bad += [i for i in some if not _is_equal(known, i - offset, blocks, i - first_block)]
     return bad
 
 
@@ -171,24 +172,18 @@ def keeps_prefix(connection: Connection, record: FileRecord, reading: Reading, p
     first = Blocks(block, reading.blocks.xxh3_128[: whole * XXH3_128_BYTES], reading.blocks.md5[: whole * 16])
     if compare_blocks(connection, record, first, 0) != []:
         return False
-    return size % block == 0 or probe == _block_digest(connection, record, whole)
+    return size % block == 0 or probe == load_baseline(connection, record, whole).xxh3_128
 
 
-def _block_digest(connection: Connection, record: FileRecord, index: int) -> bytes | None:
+def load_baseline(connection: Connection, record: FileRecord, index: int) -> Pair:
+    """Return the recorded digests of one block, or of a one-block file; ``Pair(None, None)`` if they are lost."""
+    if record.block_size_bytes is None:
+        return Pair(record.digests.xxh3_128, record.digests.md5)
     known = block_store.load_run(connection, record.id, record.version, index // BLOCKS_PER_RUN)
     if known is None:
-        return None
-    begin = index % BLOCKS_PER_RUN * XXH3_128_BYTES
-    return known.xxh3_128[begin : begin + XXH3_128_BYTES]
-
-
-def _runs(begin: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Split a range of block indexes into (run, first, end) at run boundaries."""
-    while begin < end:
-        run = begin // BLOCKS_PER_RUN
-        stop = min(end, (run + 1) * BLOCKS_PER_RUN)
-        yield run, begin, stop
-        begin = stop
+        return Pair(None, None)
+    at = slice(index % BLOCKS_PER_RUN * 16, index % BLOCKS_PER_RUN * 16 + 16)
+    return Pair(known.xxh3_128[at], known.md5[at] or None)
 
 
 def _is_equal(known: block_store.BlockRun, at: int, blocks: Blocks, index: int) -> bool:
@@ -196,16 +191,6 @@ def _is_equal(known: block_store.BlockRun, at: int, blocks: Blocks, index: int) 
     if known.xxh3_128[old] != blocks.xxh3_128[new]:
         return False
     return not known.md5 or not blocks.md5 or known.md5[old] == blocks.md5[new]
-
-
-def _compare_whole(record: FileRecord, reading: Reading) -> Difference:
-    pairs = _common(record.digests, reading.digests)
-    if not pairs:  # resumed and very sparse files have blocks; one-block files always have digests
-        return Difference(is_same=False, is_catalog_damaged=True)
-    matches = [old == new for old, new in pairs]
-    if all(matches):
-        return _SAME
-    return Difference(is_same=False, is_catalog_damaged=any(matches))
 
 
 def _common(old: Digests, new: Digests) -> list[tuple[bytes, bytes]]:

@@ -15,7 +15,7 @@ I1  Collecting evidence changes neither the catalog nor the run, except the coun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -314,17 +314,10 @@ def _find_elsewhere(run: RootRun, mismatches: Sequence[Mismatch]) -> list[Elsewh
     Returns:
         One answer per mismatch; None where the reading lacks the whole-file digests to decide.
     """
-    contents = [
-        FileContent(one.reading.witness.size_bytes, one.reading.digests, one.reading.blocks) for one in mismatches
-    ]
-    found = [
-        _leave_out_impossible(run, mismatch, others)
-        for mismatch, others in zip(
-            mismatches,
-            _look_up(run, [(one.record, content) for one, content in zip(mismatches, contents, strict=True)]),
-            strict=True,
-        )
-    ]
+    readings = [one.reading for one in mismatches]
+    contents = [FileContent(one.witness.size_bytes, one.digests, one.blocks) for one in readings]
+    others = _look_up(run, [(one.record, content) for one, content in zip(mismatches, contents, strict=True)])
+    found = [_leave_out_impossible(run, *each) for each in zip(mismatches, others, strict=True)]
     answers = [_answer(*each) for each in zip(mismatches, contents, found, strict=True)]
     for number, mismatch in enumerate(mismatches):
         is_known = answers[number] in (Elsewhere.RECORDED, Elsewhere.LEFT)
@@ -380,15 +373,15 @@ def _leave_out_impossible(run: RootRun, mismatch: Mismatch, found: _Found) -> _F
     """Drop files that can't have been renamed to this name: a rename would have left a trace, or they are copies."""
     if run.capability.has_stable_inodes:
         return found
-    before = [one for one in found.before if not _is_copy(mismatch, one)]
     shift = compare_witness(run.capability, mismatch.record.witness, mismatch.reading.witness)
     if not (run.capability.has_ctime and shift.is_ctime_equal):
-        return _Found(found.now, before)
-    name = mismatch.record.path.rpartition(b"/")[2]
-    return _Found(
-        [one for one in found.now if one.path.rpartition(b"/")[2] == name],
-        [one for one in before if one.path.rpartition(b"/")[2] == name],
-    )
+        return _Found(found.now, [one for one in found.before if not _is_copy(mismatch, one)])
+
+    def has_name(one: FileRecord | FileVersion) -> bool:
+        return one.path.rpartition(b"/")[2] == mismatch.record.path.rpartition(b"/")[2]
+
+    before = [one for one in found.before if has_name(one) and not _is_copy(mismatch, one)]
+    return _Found(list(filter(has_name, found.now)), before)
 
 
 def _is_copy(mismatch: Mismatch, other: FileRecord | FileVersion) -> bool:
@@ -405,17 +398,13 @@ def _find_left(run: RootRun, mismatches: Sequence[Mismatch], undecided: dict[int
     """Return the mismatches whose content left another name: it is former, missing, rewritten, or has other content."""
     left = {number for number, found in undecided.items() if found.before}
     changed: list[tuple[int, FileRecord, FileContent]] = []
-    with Buffers() as buffers:
-        for number in undecided.keys() - left:
-            for record in islice(undecided[number].now, _NAMES_LOOKED_AT):
-                try:
-                    content = _read_name(run, record, buffers)
-                except (OSError, ReadError):
-                    continue  # unreadable names prove nothing; the job that reads them reports the error
-                if content is None and not _is_copy(mismatches[number], record):
-                    left.add(number)
-                elif content is not None and not set(content.whole_digests) & set(_of_record(record).whole_digests):
-                    changed.append((number, record, content))
+    for number in undecided.keys() - left:
+        for record, content in _read_names(run, undecided[number].now):
+            known = FileContent(record.witness.size_bytes, record.digests, None)
+            if content is None and not _is_copy(mismatches[number], record):
+                left.add(number)
+            elif content is not None and not set(content.whole_digests) & set(known.whole_digests):
+                changed.append((number, record, content))
     found = _look_up(run, [(record, content) for _, record, content in changed])
     return left | {number for (number, _, _), others in zip(changed, found, strict=True) if others.now or others.before}
 
@@ -437,24 +426,26 @@ def _was_copied(run: RootRun, mismatch: Mismatch, found: _Found) -> bool:
     ):
         return True
     wanted = set(FileContent(reading.witness.size_bytes, reading.digests, None).whole_digests)
-    others = (one for one in found.now if not is_recorded_later(one, record))
+    others = _read_names(run, (one for one in found.now if not is_recorded_later(one, record)))
+    return any(content is None or bool(wanted & set(content.whole_digests)) for _, content in others)
+
+
+def _read_names(run: RootRun, records: Iterable[FileRecord]) -> Iterator[tuple[FileRecord, FileContent | None]]:
+    """
+    Read some names from the disk; yield None for those that are missing or were written to.
+
+    Unreadable names prove nothing and are left out; the job that reads them reports the error.
+    """
     with Buffers() as buffers:
-        for other in islice(others, _NAMES_LOOKED_AT):
+        for record in islice(records, _NAMES_LOOKED_AT):
             try:
-                content = _read_name(run, other, buffers)
+                content = _read_name(run, record, buffers)
             except (OSError, ReadError):
-                continue  # unreadable names prove nothing; the job that reads them reports the error
-            if content is None or wanted & set(content.whole_digests):
-                return True
-    return False
-
-
-def _of_record(record: FileRecord) -> FileContent:
-    return FileContent(record.witness.size_bytes, record.digests, None)
+                continue
+            yield record, content
 
 
 def _read_name(run: RootRun, record: FileRecord, buffers: Buffers) -> FileContent | None:
-    """Read the file under the name of a record from the disk; return None if it is missing or was written to."""
     if is_gone(run.root_fd, record.path, stay_on_mount=not run.settings.cross_mounts):
         return None
     seen = witness_of(stat_beneath(run.root_fd, record.path))

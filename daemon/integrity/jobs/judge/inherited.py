@@ -56,8 +56,6 @@ def record_links(
     The witness is inherited as well: creating the link changed the ctime, and it is unknown whether anything else did.
 
     Args:
-        run: the run that met them.
-        connection: in a transaction.
         names: the path of each, and the record of its inode.
 
     Returns:
@@ -127,8 +125,6 @@ def replace_by_baseline(
     Also for the damaged file itself, renamed over the recorded one and written to.
 
     Args:
-        run: the run that found the damage.
-        connection: in a transaction.
         copy: the record of the copy, of any root.
         original: the damaged file, whose candidate is the damage.
         reading: the current content of the copy; None: as recorded, before the damage was known.
@@ -181,7 +177,6 @@ def record_former(
     Record a file that is back with its former baseline; its history continues.
 
     Args:
-        connection: in a transaction.
         has_inode: the inode is the former one, which was only out of sight. Otherwise the witness gets the times of the
             reading but a ctime that no file has, so that other content counts as written under the old mtime.
     """

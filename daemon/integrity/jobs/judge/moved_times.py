@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -140,7 +141,7 @@ class MovedTimes:
         return _Company(self._run, connection, same, self._find_changed(connection), self._unread, self._move)
 
     def _find(self, connection: Connection, *, is_same: bool) -> Iterator[MovedTime]:
-        yield from staged_times.find_moved_times(connection, self._run.root.id, self._run.run_id, is_same=is_same)
+        return staged_times.find_moved_times(connection, self._run.root.id, self._run.run_id, is_same=is_same)
 
     def _find_changed(self, connection: Connection) -> dict[bytes, list[MovedTime]]:
         changed: defaultdict[bytes, list[MovedTime]] = defaultdict(list)
@@ -186,34 +187,28 @@ class MovedTimes:
         return files.find_files(connection, ids)
 
 
+@dataclass
 class _Company:
-    """The files whose times moved, by folder."""
+    """The files whose times moved, by folder; ``unread``, ``move``: see ``MovedTimes``."""
 
-    def __init__(
-        self,
-        run: RootRun,
-        connection: Connection,
-        same: dict[bytes, _Moves],
-        changed: dict[bytes, list[MovedTime]],
-        unread: dict[bytes, int],
-        move: RootMove | None,
-    ) -> None:
-        self._run = run
-        self._connection = connection
-        self._same = same
-        self.changed = changed
-        self._unread = unread
-        self._move = move
-        self._folders = sorted(same.keys() | changed.keys())
-        self._timeless = staged_times.find_timeless(connection, run.root)
+    run: RootRun
+    connection: Connection
+    same: dict[bytes, _Moves]
+    changed: dict[bytes, list[MovedTime]]
+    unread: dict[bytes, int]
+    move: RootMove | None
+
+    def __post_init__(self) -> None:
+        self._folders = sorted(self.same.keys() | self.changed.keys())
+        self._timeless = staged_times.find_timeless(self.connection, self.run.root)
         self._levels: dict[_Level, Beside] = {}
 
     def has(self, one: MovedTime) -> bool:
         """Return whether a changed file moved together with others."""
-        if not self._same:
+        if not self.same:
             return False
         since_ns = one.checked_at * 10**9
-        if self._move is not None and self._move.covers(one.checked_at):
+        if self.move is not None and self.move.covers(one.checked_at):
             since_ns = one.move.after_ns + 1  # no program saved anything through the recorded place
         is_timeless = one.folder in self._timeless
         for level in _find_levels(one.folder):
@@ -230,18 +225,18 @@ class _Company:
 
     def find_lost(self) -> list[bytes]:
         """Return the folders in which most files got other times while their content stayed."""
-        return [folder for folder in self._same if lost_times(self._get_beside(_Level(folder, False)))]
+        return [folder for folder in self.same if lost_times(self._get_beside(_Level(folder, False)))]
 
     def _get_beside(self, level: _Level) -> Beside:
         if level not in self._levels:
             folders = list(self._find_folders(level))
-            same = [self._same[folder] for folder in folders if folder in self._same]
+            same = [self.same[folder] for folder in folders if folder in self.same]
             kept = list(islice((move for moves in same for move in moves.kept), _WEIGHED + 2))
             moved = (one.move for folder in folders for one in self.changed.get(folder, ()))
             changed = list(islice(moved, _WEIGHED))
-            unread = sum(moves.count for moves in same) - len(kept) + sum(self._unread.get(one, 0) for one in folders)
-            root_id = self._run.root.id
-            count = files.count_files_below(self._connection, root_id, level.folder, is_deep=level.is_deep)
+            unread = sum(moves.count for moves in same) - len(kept) + sum(self.unread.get(one, 0) for one in folders)
+            root_id = self.run.root.id
+            count = files.count_files_below(self.connection, root_id, level.folder, is_deep=level.is_deep)
             self._levels[level] = Beside(kept, changed, max(unread, 0), count)
         return self._levels[level]
 

@@ -3,9 +3,9 @@ Apply the changes that a run staged, or hold them back (R5).
 
 A run stages removals and changes of content. Once all are known, they are checked together with those of the day
 before, as the gate does before a backup: against the root's mass-change limits (``open_root.ChangeCounts``), for signs
-of destruction (``gate.sample.find_reason``) and of lost storage (``lost_storage``). If they pass, changes become
-baselines and removals go to history. Otherwise all of them are held until a person decides. Held changes that turn out
-to be refuted are released.
+of destruction (``gate.sample.find_reason``) and of storage that was lost together with its files. If they pass, changes
+become baselines and removals go to history. Otherwise all of them are held until a person decides. Held changes that
+turn out to be refuted are released.
 
 All are held, not only those of one folder: a program that encrypts one folder is at work in others, too, and one
 decision covers all, instead of parts chosen by the program.
@@ -13,19 +13,20 @@ decision covers all, instead of parts chosen by the program.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings, roots, runs, staged_times, versions
 from integrity.catalog.baselines import promote
 from integrity.catalog.connection import make_timer
-from integrity.catalog.root_meta import find_move
+from integrity.catalog.root_meta import RootMeta, find_move
 from integrity.catalog.versions import VersionState
+from integrity.files.mounts import get_mount
 from integrity.jobs import messages
 from integrity.jobs.open_root import LEAST_PATTERN, ChangeCounts
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan.lost_storage import find_lost_storage, remember_space
 from integrity.model import BaselineReason, FileId, FindingKind, Job, Policy
 
 if TYPE_CHECKING:
@@ -38,6 +39,19 @@ DAY_S = 86_400
 _PAGE = 500
 _WRITTEN = (BaselineReason.EDITED, BaselineReason.ROLLED_BACK)
 _UNDECIDED = (VersionState.STAGED, VersionState.HELD)
+_SPACE = RootMeta("space")
+_LAST = "last"
+
+_LEAST_PERCENT = 1
+"""Pools have fewer than a hundred disks; where a member's size moves with what others write, it moves by less."""
+
+_QUOTAS = frozenset({"prjquota", "pquota"})
+"""Mount options of XFS and ext4 with which the size may be the limit of a project."""
+
+
+class _Space(NamedTuple):
+    total_bytes: int
+    used_bytes: int
 
 
 def apply_changes(run: RootRun, looked_at: int) -> None:
@@ -47,12 +61,15 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
     Args:
         looked_at: number of previously recorded files that it found or missed.
     """
-    _drop_refuted(run)
+    with run.catalog.read() as connection:  # held changes of files that are as recorded again
+        refuted = versions.find_refuted(connection, run.root.id, run.now())
+    run.write_in_pages(refuted, versions.discard)
+    basis = run.root.file_count if run.hints else looked_at  # hints name only what changed
     with run.catalog.read() as connection:
         changed, removed, moved = versions.count_candidates(connection, run.root.id, VersionState.STAGED)
         held = _find_mass_change(connection, run)
-        is_mass = _is_mass_change(connection, run, ChangeCounts(changed, removed, _get_basis(run, looked_at)))
-        lost = find_lost_storage(connection, run) if removed or held is not None else None
+        is_mass = _is_mass_change(connection, run, ChangeCounts(changed, removed, basis))
+        lost = _find_lost_storage(connection, run) if removed or held is not None else None
     why = lost or (_find_reason(run, held) if changed + removed or held is not None else None)
     is_held = held is not None or is_mass or why is not None
     if changed + removed and is_held:
@@ -63,13 +80,13 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
         # A kill between two pages leaves the rest staged; the next run drops it and looks again.
         run.write_in_pages(ids, versions.hold)
     if changed + removed + moved:
-        promote_all(run, VersionState.STAGED)
+        _promote_all(run)
     _apply_times(run)
     if is_held:
         _report_held(run, why)
     elif run.is_whole:
         with run.writing(is_synced=False) as connection:
-            remember_space(connection, run)
+            _remember_space(connection, run)  # all of it was looked at
 
 
 def _apply_times(run: RootRun) -> None:
@@ -93,18 +110,6 @@ def _apply_times(run: RootRun) -> None:
         )
 
     run.write_in_pages(ids, write)
-
-
-def _get_basis(run: RootRun, looked_at: int) -> int:
-    """Return the number of files that the changes are compared with: all of the root for runs limited by hints."""
-    return run.root.file_count if run.hints else looked_at
-
-
-def _drop_refuted(run: RootRun) -> None:
-    """Discard held changes of files that are as recorded again."""
-    with run.catalog.read() as connection:
-        refuted = versions.find_refuted(connection, run.root.id, run.now())
-    run.write_in_pages(refuted, versions.discard)
 
 
 def _is_mass_change(connection: Connection, run: RootRun, own: ChangeCounts) -> bool:
@@ -166,7 +171,12 @@ def _report_held(run: RootRun, why: str | None) -> None:
         held = versions.count_candidates(connection, run.root.id, VersionState.HELD)
         changed, removed = held.changed + held.moved, held.removed
         if not changed + removed:
-            _resolve_mass_change(run, connection)
+            resolution, kinds = "all that was held back is as it was recorded", {FindingKind.MASS_CHANGE}
+            run.note_resolved(
+                findings.resolve_findings(
+                    connection, root_id=run.root.id, kinds=kinds, resolution=resolution, now=run.now()
+                )
+            )
         elif any(versions.has_held(connection, run.root.id, part) for part in run.parts):
             # The files first compared with the mass change stay its basis while it is pending. Files recorded since are
             # excluded: files with a new name and new content would be counted twice.
@@ -182,20 +192,15 @@ def _report_held(run: RootRun, why: str | None) -> None:
             run.open_finding(connection, FindingKind.MASS_CHANGE, text)
 
 
-def _resolve_mass_change(run: RootRun, connection: Connection) -> None:
-    resolution, kinds = "all that was held back is as it was recorded", {FindingKind.MASS_CHANGE}
-    run.note_resolved(
-        findings.resolve_findings(connection, root_id=run.root.id, kinds=kinds, resolution=resolution, now=run.now())
-    )
-
-
-def promote_all(run: RootRun, state: VersionState) -> None:
-    """Apply every candidate in a state, a page at a time; each leaves the state, applied or not."""
+def _promote_all(run: RootRun) -> None:
+    """Apply every staged candidate, a page at a time; each leaves the state, applied or not."""
     after = FileId(0)
     while True:
         with run.writing() as connection:  # includes the query: no decision may come in between
             is_over = make_timer(run.context.monotonic)
-            page = versions.find_candidates(connection, run.root.id, state=state, after=after, limit=_PAGE)
+            page = versions.find_candidates(
+                connection, run.root.id, state=VersionState.STAGED, after=after, limit=_PAGE
+            )
             for candidate in page:
                 _promote(connection, run, candidate)
                 after = candidate.file_id
@@ -235,3 +240,49 @@ def discard_staged(run: RootRun) -> None:
         outdated = versions.find_outdated(connection, run.now())
     run.write_in_pages(staged, versions.discard_staged)
     run.write_in_pages(outdated, versions.forget_deleted)
+
+
+def _find_lost_storage(connection: Connection, run: RootRun) -> str | None:
+    """
+    Return why the files that are gone may have been on lost storage, as the end of a sentence; None if not.
+
+    mergerfs, unionfs and their like go on without a member, and its files are no longer listed: no error tells them
+    from deleted ones. The size of the file system does: it fell by at least what the files used. Or it is that of other
+    storage, the folder below the member's mount point, and the space that the files used was not freed.
+    """
+    removed, removed_bytes = versions.measure_removals(connection, run.root.id)
+    if removed < LEAST_PATTERN:
+        return None
+    now, before = _measure_space(run), _load_space(connection, run)
+    if now is None or before is None:
+        return None
+    lost_bytes, freed_bytes = before.total_bytes - now.total_bytes, before.used_bytes - now.used_bytes
+    if abs(lost_bytes) * 100 < before.total_bytes * _LEAST_PERCENT:
+        return None
+    if lost_bytes >= removed_bytes or freed_bytes < removed_bytes:
+        return messages.lost_storage(before.total_bytes, now.total_bytes)
+    return None
+
+
+def _remember_space(connection: Connection, run: RootRun) -> None:
+    now = _measure_space(run)
+    if now is not None:
+        _SPACE.save(connection, run.root, _LAST, now._asdict())
+
+
+def _measure_space(run: RootRun) -> _Space | None:
+    """Return the space of the root's file system; None where its size moves with what others write."""
+    if run.capability.is_remote or run.capability.fs_type == "zfs":
+        return None
+    try:
+        if get_mount(run.root_fd).options & _QUOTAS:
+            return None
+        status = os.fstatvfs(run.root_fd)
+    except OSError:
+        return None
+    return _Space(status.f_blocks * status.f_frsize, (status.f_blocks - status.f_bfree) * status.f_frsize)
+
+
+def _load_space(connection: Connection, run: RootRun) -> _Space | None:
+    found = _SPACE.find(connection, run.root)
+    return next((_Space(value["total_bytes"], value["used_bytes"]) for _, value in found), None)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, roots, versions
@@ -37,13 +36,6 @@ _SUCCESSORS_AT_ONCE = 5000
 """Looked up together, because the query reads all files; about the limit of one SQLite statement."""
 
 
-class Unmet(Enum):
-    """What a recorded file that a walk did not meet is, if it is not counted by a reason."""
-
-    GONE = auto()
-    UNSHOWN = auto()  # it is there: the walk should have met it
-
-
 class MissingFiles:
     """
     Account for the recorded files that a walk did not meet.
@@ -51,6 +43,9 @@ class MissingFiles:
     Args:
         new_files: the new files of the run, and the recorded files that were met.
         replaced: names under which a different inode was found.
+
+    Attributes:
+        unlisted: folders and names that could not be read: absence proves nothing there.
     """
 
     def __init__(self, run: RootRun, assessor: Assessor, new_files: NewFiles, replaced: ReplacedInodes) -> None:
@@ -61,13 +56,9 @@ class MissingFiles:
         self._replaced = replaced
         self._damaged: list[FileRecord] = []
         self._successors: list[tuple[FileRecord, FileId]] = []
-        self._unlisted: set[bytes] = set()
+        self.unlisted: set[bytes] = set()
         self._covered: set[bytes] = set()
         self._unshown: list[bytes] = []
-
-    def add_unlisted(self, path: bytes) -> None:
-        """Record a folder (or name) that could not be read: absence proves nothing there."""
-        self._unlisted.add(path)
 
     def add_skipped(self, skip: Skip) -> None:
         """Record what was skipped on purpose: it may contain recorded files."""
@@ -99,15 +90,14 @@ class MissingFiles:
                 continue
             unmet += 1
             tally = self._explain_unmet(path, spelling)
-            if tally is Unmet.GONE:
-                gone.append(file_id)
-                continue
-            if tally is Unmet.UNSHOWN:
+            if tally is None:
                 self._unshown.append(path)
-                continue
-            self._assessor.account.count(file_id, tally)
-            if tally is Tally.SKIPPED and self._was_skipped_itself(path):
-                self._run.uncount_unrecorded(Tally.SKIPPED)
+            elif tally is Tally.MISSING:
+                gone.append(file_id)
+            else:
+                self._assessor.account.count(file_id, tally)
+                if tally is Tally.SKIPPED and self._was_skipped_itself(path):
+                    self._run.uncount_unrecorded(Tally.SKIPPED)
         for start in range(0, len(gone), _BATCH):
             self._account_page([FileId(one) for one in gone[start : start + _BATCH]])
             if len(self._successors) >= _SUCCESSORS_AT_ONCE:
@@ -140,7 +130,7 @@ class MissingFiles:
                 for one in findings.find_unconfirmed(connection, run.root.id, part, FindingKind.UNREADABLE, run.run_id)
             ]
             held = versions.find_held_removals(connection, run.root.id)
-        over = [one for one in unrepeated if find_enclosing(one.path or b"", self._unlisted) is None]
+        over = [one for one in unrepeated if find_enclosing(one.path or b"", self.unlisted) is None]
         back = [file_id for file_id in held if file_id in self._seen]
 
         def resolve(connection: Connection, ids: Sequence[FindingId]) -> None:
@@ -158,29 +148,29 @@ class MissingFiles:
         """
         paths, self._unshown = self._unshown, []
         spelling = Spelling(self._run.root_fd)
-        unlisted = Counter(path.rpartition(b"/")[0] for path in paths if not self._is_listed(path, spelling))
+        unlisted: Counter[bytes] = Counter()
+        for path in paths:
+            try:
+                is_listed = spelling.is_exact(path)
+            except OSError:
+                is_listed = False
+            if not is_listed:
+                unlisted[path.rpartition(b"/")[0]] += 1
         for folder, count in unlisted.items():
             self._run.note(NoteKind.WARNING, folder, messages.unshown(count))
         return paths
 
-    @staticmethod
-    def _is_listed(path: bytes, spelling: Spelling) -> bool:
-        try:
-            return spelling.is_exact(path)
-        except OSError:
-            return False
-
-    def _explain_unmet(self, path: bytes, spelling: Spelling) -> Tally | Unmet:
-        """Return why an existing file may not have been met, or that none was to be counted here."""
+    def _explain_unmet(self, path: bytes, spelling: Spelling) -> Tally | None:
+        """Return why a file was not met; None if it is there and the walk should have met it."""
         root_fd, stay_on_mount = self._run.root_fd, not self._run.settings.cross_mounts
-        if find_enclosing(path, self._unlisted) is not None:
+        if find_enclosing(path, self.unlisted) is not None:
             return Tally.UNREADABLE
         if find_enclosing(path, self._covered) is not None or self._run.excludes.covers(path):
             return Tally.SKIPPED
         try:
             if is_gone(root_fd, path, stay_on_mount=stay_on_mount) or is_respelled(root_fd, path, spelling):
-                return Unmet.GONE
-            return Tally.SKIPPED if stay_on_mount and is_on_other_mount(root_fd, path) else Unmet.UNSHOWN
+                return Tally.MISSING
+            return Tally.SKIPPED if stay_on_mount and is_on_other_mount(root_fd, path) else None
         except OSError:
             return Tally.UNREADABLE
 
@@ -202,8 +192,8 @@ class MissingFiles:
             records = files.find_files(connection, ids)
         # A file that was renamed over another one is not gone: new files with its content or name are copies.
         gone = [one for one in records if self._replaced.find(one.path, one.witness) is None]
-        twins = self._match_twins(gone)
-        self._successors += self._match_successors([one for one in gone if one.id not in twins], twins)
+        twins, successors = self._new_files.match(gone)
+        self._successors += successors
 
         def write(connection: Connection, page: Sequence[FileRecord]) -> None:
             for record in page:
@@ -212,9 +202,12 @@ class MissingFiles:
         run.write_in_pages(records, write)
 
     def _account_missing(self, connection: Connection, record: FileRecord, twin_id: FileId | None) -> None:
-        if not is_current(connection, record):
-            self._count_superseded(connection, record)
-        elif (twin := self._find_twin(connection, record, twin_id)) is not None:
+        if not is_current(connection, record):  # a person decided meanwhile: the next run handles it
+            if files.find_files(connection, [record.id]):  # a deleted record is not counted
+                self._assessor.account.count(record.id, Tally.SKIPPED)
+            return
+        twin = None if twin_id is None else next(iter(files.find_files(connection, [twin_id])), None)
+        if twin is not None and twin.digests.md5 == record.digests.md5:
             self._new_files.merge(connection, record, twin)
             versions.discard(connection, [record.id])  # a removal staged by an earlier run
         elif not self._assessor.account.count_missing(connection, record):
@@ -234,27 +227,3 @@ class MissingFiles:
             with self._run.writing() as connection:
                 if is_current(connection, record):
                     versions.stage_removal(connection, record, self._run.run_id)
-
-    def _find_twin(self, connection: Connection, record: FileRecord, twin: FileId | None) -> FileRecord | None:
-        """Return the new file with the content of a missing one, if its content is still the same."""
-        if twin is None:
-            return None
-        found = files.find_files(connection, [twin])
-        return next((one for one in found if one.digests.md5 == record.digests.md5), None)
-
-    def _count_superseded(self, connection: Connection, record: FileRecord) -> None:
-        """Skip a file that a person decided on meanwhile: the next run handles it. A deleted record is not counted."""
-        if files.find_files(connection, [record.id]):
-            self._assessor.account.count(record.id, Tally.SKIPPED)
-
-    def _match_successors(self, gone: list[FileRecord], twins: dict[FileId, FileId]) -> list[tuple[FileRecord, FileId]]:
-        """Match missing files with new ones of the same name, size and mtime."""
-        taken = set(twins.values())
-        found = [(record, self._new_files.find_successor(record)) for record in gone]
-        return [(record, new) for record, new in found if new is not None and new not in taken]
-
-    def _match_twins(self, gone: list[FileRecord]) -> dict[FileId, FileId]:
-        """Match missing files with new ones of the same content, where the match is unique."""
-        found = {record.id: self._new_files.find_twin(record) for record in gone}
-        claims = Counter(found.values())
-        return {file_id: twin for file_id, twin in found.items() if twin is not None and claims[twin] == 1}

@@ -140,9 +140,7 @@ class MovedFiles:
         self._moving.difference_update(move.record.id for move in waiting)
         moves = self._find_current(connection, waiting)
         ids = [move.record.id for move in moves]
-        folder_ids = roots.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
-        moved = [baselines.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
-        baselines.move_files(connection, run.root, moved, now=run.now())
+        move_records(run, connection, [(move.record, move.place) for move in moves])
         baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
         # Under the old names this run read other files before it met these here.
         self.misjudged += versions.discard_staged(connection, ids)
@@ -151,11 +149,11 @@ class MovedFiles:
             if move is between:
                 continue
             if move.record.id in with_findings:
-                self._run.resolve_missing(connection, move.record.id, move.place.path)
-            self._note_moved(move.former or move.record.path, move.place.path)
+                run.resolve_missing(connection, move.record.id, move.place.path)
+            note_moved(run, move.former or move.record.path, move.place.path)
             if not self._is_prelude:
-                self._run.counts.add(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE)
-                self._run.damaged += [move.record.id] if move.record.is_frozen else []
+                run.counts.add(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE)
+                run.damaged += [move.record.id] if move.record.is_frozen else []
 
     def _find_current(self, connection: Connection, waiting: list[Move]) -> list[Move]:
         """Return the moves whose records are unchanged and whose targets are free; put the others aside."""
@@ -185,12 +183,21 @@ class MovedFiles:
     def report_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
         """Count and report a file that was found under a new name by its content."""
         self._run.resolve_missing(connection, record.id, path)
-        self._note_moved(record.path, path)
+        note_moved(self._run, record.path, path)
         self._note_vacated(record)
 
-    def _note_moved(self, former: bytes, path: bytes) -> None:
-        self._run.counts.moved += 1
-        self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(former)}")
+
+def move_records(run: RootRun, connection: Connection, moves: Sequence[tuple[FileRecord, TreePlace]]) -> None:
+    """Move records to other names, among which they may be swapped."""
+    folder_ids = roots.ensure_folders(connection, run.root.id, dict.fromkeys(place.folder for _, place in moves))
+    moved = [baselines.MovedFile(record.id, folder_ids[place.folder], place.path) for record, place in moves]
+    baselines.move_files(connection, run.root, moved, now=run.now())
+
+
+def note_moved(run: RootRun, former: bytes, path: bytes) -> None:
+    """Count and report a file that has another name now."""
+    run.counts.moved += 1
+    run.note(NoteKind.MOVED, path, f"moved here from {show_path(former)}")
 
 
 def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:

@@ -12,7 +12,7 @@ I1  No name gets a baseline of its own before it was compared with what is known
 from __future__ import annotations
 
 import errno
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -200,7 +200,8 @@ class NewFiles:
             some = self._find_decisive_names(connection, witness.inode)
             if self._match_names(connection, place, witness, some):
                 return True
-        return self._match_names(connection, place, witness, self._find_by_inode(connection, witness.inode))
+        names = files.find_by_inode(connection, self._fs_id or self._run.root.id, witness.inode)
+        return self._match_names(connection, place, witness, names)
 
     def _find_decisive_names(self, connection: Connection, inode: int) -> list[FileRecord]:
         """
@@ -241,9 +242,6 @@ class NewFiles:
         elif links:  # the oldest baseline: a younger one may have been recorded after damage
             self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place, seen))
         return bool(gone or links)
-
-    def _find_by_inode(self, connection: Connection, inode: int) -> list[FileRecord]:
-        return files.find_by_inode(connection, self._fs_id or self._run.root.id, inode)
 
     def _has_its_file(self, record: FileRecord) -> bool:
         """Return whether the name of a record still leads to its inode; True if that can't be read."""
@@ -306,16 +304,12 @@ class NewFiles:
         """Record the first files of a root, compared only with content that has an open finding in another root."""
         self._small_count -= sum(len(done.tasks) for done in batches)
         if self._damage.has_any(connection):
-            rows = [NewFile(one.task.path, one.reading) for done in batches for one in done.each()]
-            self._write_new(connection, rows)
-            return
-        run, readings = self._run, Readings.join([done.readings for done in batches])
-        paths = [path for done in batches for path in done.tasks.paths]
-        ids = baselines.record_files(connection, run.root, paths, readings, now=run.now(), boot_id=run.boot_id)
-        self._count(Tally.NEW, len(ids))
-        self.new_count += len(ids)
-        self.seen.update(ids)
-        self.racy += compress(paths, readings.are_racy)
+            self._write_new(
+                connection, [NewFile(one.task.path, one.reading) for done in batches for one in done.each()]
+            )
+        else:
+            paths = [path for done in batches for path in done.tasks.paths]
+            self._record(connection, paths, Readings.join([done.readings for done in batches]))
 
     def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
         free = [row for row in ready if self._is_free(row.path)]
@@ -323,11 +317,23 @@ class NewFiles:
         if self._has_history:
             rows = self._record_restored(connection, rows)
         if rows:
-            run = self._run
-            paths, readings = [row.path for row in rows], Readings.of([row.reading for row in rows])
-            ids = baselines.record_files(connection, run.root, paths, readings, now=run.now(), boot_id=run.boot_id)
-            self._note_new(rows, ids)
-            self._adopt_histories(connection, rows, ids)
+            ids = self._record(connection, [row.path for row in rows], Readings.of([row.reading for row in rows]))
+            if self._can_move:
+                self._remember(rows, ids)
+            if self._has_history:
+                self._adopt_histories(connection, rows, ids)
+
+    def _record(self, connection: Connection, paths: Sequence[bytes], readings: Readings) -> list[FileId]:
+        run = self._run
+        ids = baselines.record_files(connection, run.root, paths, readings, now=run.now(), boot_id=run.boot_id)
+        self._count_new(ids, Tally.NEW)
+        self.racy += compress(paths, readings.are_racy)
+        return ids
+
+    def _count_new(self, ids: Sequence[FileId], tally: Tally) -> None:
+        self.seen.update(ids)
+        self.new_count += len(ids)
+        self._count(tally, len(ids))
 
     def _record_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
         """Record files that history knows with other content under the former baseline; return the others."""
@@ -341,10 +347,10 @@ class NewFiles:
                 )
             if file_id is None:
                 left.append(row)
-                continue
-            self.seen.update((file_id,))
-            self.new_count += 1
-            self.restored.append(row.path)
+            else:  # counted when it is read again
+                self.seen.update((file_id,))
+                self.new_count += 1
+                self.restored.append(row.path)
         return left
 
     def _record_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
@@ -353,7 +359,8 @@ class NewFiles:
         if found is None:
             return False
         damage, original = found
-        if is_backup_name(path, original.path) and self._is_replaced(original):
+        is_put_aside = is_backup_name(path, original.path) and may_be_there(run.root_fd, original.path)
+        if is_put_aside and not self._has_its_file(original):
             return False  # the damaged file, put aside for a restored one
         if original.root_id == run.root.id and self._is_original_gone(found, reading):
             inherited.move_to_copy(run, connection, path, reading, damage)
@@ -365,9 +372,6 @@ class NewFiles:
             return False
         return self._count_inherited(inherited.record_copy(run, connection, path, reading, damage), is_damaged=True)
 
-    def _is_replaced(self, original: FileRecord) -> bool:
-        return may_be_there(self._run.root_fd, original.path) and not self._has_its_file(original)
-
     def _is_original_gone(self, found: InQuestion, reading: Reading) -> bool:
         """Return whether a damaged file's name is gone, or leads to another inode while the reading has its own."""
         if found.original.id not in self.seen:
@@ -376,12 +380,8 @@ class NewFiles:
         is_it = witness is not None and witness.inode == reading.witness.inode
         return is_it and self._run.capability.has_stable_inodes and not self._has_its_file(found.original)
 
-    def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
-        self._count(Tally.NEW, len(rows))
-        self.new_count += len(rows)
-        self.seen.update(ids)
-        self.racy += [path for path, reading in rows if reading.witness.is_racy]
-        for (path, reading), file_id in zip(rows, ids, strict=True) if self._can_move else ():
+    def _remember(self, rows: list[NewFile], ids: list[FileId]) -> None:
+        for (path, reading), file_id in zip(rows, ids, strict=True):
             if reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
                 content = (reading.witness.size_bytes, reading.digests.md5)
                 self._new_by_content[content] = None if content in self._new_by_content else file_id
@@ -390,8 +390,6 @@ class NewFiles:
 
     def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
         """Let new files continue the history of files that an earlier run found deleted: moved or restored since."""
-        if not self._has_history:
-            return
         for (path, reading), file_id in zip(rows, ids, strict=True):
             seen, md5 = reading.witness, reading.digests.md5
             gone = (
@@ -419,9 +417,7 @@ class NewFiles:
     def _count_inherited(self, file_id: FileId | None, *, is_damaged: bool) -> bool:
         if file_id is None:
             return False
-        self.seen.update((file_id,))
-        self.new_count += 1
-        self._count(Tally.DAMAGED if is_damaged else Tally.NEW, 1)
+        self._count_new([file_id], Tally.DAMAGED if is_damaged else Tally.NEW)
         return True
 
     def _is_free(self, path: bytes) -> bool:
@@ -434,14 +430,27 @@ class NewFiles:
         if not self._is_prelude:
             self._run.counts.add(tally, count)
 
-    def find_twin(self, record: FileRecord) -> FileId | None:
-        """Return the only new file of this run with the content of a missing one; None if there is none or several."""
+    def match(self, gone: Sequence[FileRecord]) -> tuple[dict[FileId, FileId], list[tuple[FileRecord, FileId]]]:
+        """
+        Match missing files with new ones of this run.
+
+        Returns:
+            By id, the only new file with the content of the only such missing one; and, of the other missing files, the
+            only new file with their size, time and name, whose content differs.
+        """
+        found = {one.id: self._find_twin(one) for one in gone}
+        claims = Counter(found.values())
+        twins = {file_id: twin for file_id, twin in found.items() if twin is not None and claims[twin] == 1}
+        taken = set(twins.values())
+        left = ((one, self._find_successor(one)) for one in gone if one.id not in twins)
+        return twins, [(record, new) for record, new in left if new is not None and new not in taken]
+
+    def _find_twin(self, record: FileRecord) -> FileId | None:
         if not record.digests.md5 or not record.witness.size_bytes:
             return None
         return self._new_by_content.get((record.witness.size_bytes, record.digests.md5))
 
-    def find_successor(self, record: FileRecord) -> FileId | None:
-        """Return the only new file of this run with the size, the time and the name of a missing one."""
+    def _find_successor(self, record: FileRecord) -> FileId | None:
         found = [
             file_id
             for key in find_rename_keys(self._run.capability, record.path, record.witness)

@@ -9,15 +9,15 @@ name that stayed. Where spellings make names, this costs a few lstat per folder 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from integrity.catalog import baselines, files, roots
-from integrity.errors import show_path
+from integrity.catalog import files, roots
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.spelling import Spelling, find_variants
 from integrity.jobs.judge.inodes import TreePlace
 from integrity.jobs.presence import is_respelled
-from integrity.jobs.report import NoteKind
+from integrity.jobs.scan.moved_files import move_records, note_moved
 from integrity.same_name import SameNames, fold_name
 
 if TYPE_CHECKING:
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from integrity.files.listing import FolderListing
     from integrity.jobs.context import RootRun
     from integrity.model import FileId
-
-
-class Respelled(NamedTuple):
-    """A recorded file, and its name as the listing spells it."""
-
-    file_id: FileId
-    place: TreePlace
 
 
 class RespelledFiles:
@@ -49,9 +42,11 @@ class RespelledFiles:
         except OSError:
             return path
 
-    def find(self, connection: Connection, listing: FolderListing, known: Mapping[bytes, KnownFile]) -> list[Respelled]:
+    def find(
+        self, connection: Connection, listing: FolderListing, known: Mapping[bytes, KnownFile]
+    ) -> list[tuple[FileId, TreePlace]]:
         """
-        Return the recorded files that a listing shows under another spelling.
+        Return the recorded files that a listing shows under another spelling, with that name.
 
         Args:
             known: the recorded files of the folder; if the listing is not whole, only those that it has.
@@ -67,7 +62,7 @@ class RespelledFiles:
             return self._match(listing, unknown, listing.folder, known)
         if not self._is_spelled_freely(TreePlace(listing.folder, unknown[0]).path):
             return []
-        found: list[Respelled] = []
+        found: list[tuple[FileId, TreePlace]] = []
         for folder in self._find_folders(connection, listing.folder):
             recorded = files.find_known(connection, self._run.root.id, folder)
             found += self._match(listing, unknown, folder, recorded)
@@ -75,23 +70,18 @@ class RespelledFiles:
 
     def _match(
         self, listing: FolderListing, unknown: Sequence[bytes], folder: bytes, recorded: Mapping[bytes, KnownFile]
-    ) -> list[Respelled]:
+    ) -> list[tuple[FileId, TreePlace]]:
         """Pair recorded names of a folder that lead to a file, but are not listed, with listed ones."""
         names = SameNames(unknown, ignores_case=True)
         listed = {seen.name for seen in listing.files} if folder == listing.folder else set[bytes]()
         spelling = Spelling(self._run.root_fd)
-        found: list[Respelled] = []
+        found: list[tuple[FileId, TreePlace]] = []
         for name, record in recorded.items():
             shown = None if name in listed else names.find(name)
-            if shown is not None and self._is_respelled(TreePlace(folder, name).path, spelling):
-                found.append(Respelled(record.id, TreePlace(listing.folder, shown)))
+            with suppress(OSError):  # gone: here, a spelling makes a name
+                if shown is not None and is_respelled(self._run.root_fd, TreePlace(folder, name).path, spelling):
+                    found.append((record.id, TreePlace(listing.folder, shown)))
         return found
-
-    def _is_respelled(self, path: bytes, spelling: Spelling) -> bool:
-        try:
-            return is_respelled(self._run.root_fd, path, spelling)
-        except OSError:
-            return False  # gone: here, a spelling makes a name
 
     def _is_spelled_freely(self, path: bytes) -> bool:
         """Return whether an existing name leads to something under another spelling, too."""
@@ -112,23 +102,14 @@ class RespelledFiles:
                 self._folders.setdefault(fold_name(path, ignores_case=True), []).append(path)
         return self._folders.get(fold_name(folder, ignores_case=True), [])
 
-    def follow(self, respelled: Iterable[Respelled]) -> None:
+    def follow(self, respelled: Iterable[tuple[FileId, TreePlace]]) -> None:
         """Move the records of files to the names that are listed."""
-        run = self._run
-        places = {one.file_id: one.place for one in respelled}
+        run, places = self._run, dict(respelled)
 
         def write(connection: Connection, ids: Sequence[FileId]) -> None:
-            records = files.find_files(connection, ids)
-            wanted = dict.fromkeys(places[record.id].folder for record in records)
-            folder_ids = roots.ensure_folders(connection, run.root.id, wanted)
-            moved = [
-                baselines.MovedFile(record.id, folder_ids[place.folder], place.path)
-                for record in records
-                for place in (places[record.id],)
-            ]
-            baselines.move_files(connection, run.root, moved, now=run.now())
-            for record, one in zip(records, moved, strict=True):
-                run.counts.moved += 1
-                run.note(NoteKind.MOVED, one.path, f"moved here from {show_path(record.path)}")
+            moves = [(record, places[record.id]) for record in files.find_files(connection, ids)]
+            move_records(run, connection, moves)
+            for record, place in moves:
+                note_moved(run, record.path, place.path)
 
         run.write_in_pages(list(places), write)

@@ -20,7 +20,7 @@ from integrity.errors import DeviceFailing, DeviceStalled, ReadError, ReadInterr
 from integrity.files.span import ReadMode
 from integrity.hashing.tasks import Done, DoneBatch, Partial, Result, Task, Work
 from integrity.jobs import messages
-from integrity.jobs.batching import Commits, IdSet
+from integrity.jobs.batching import Commits
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.inodes import ReplacedInodes, ReplacedName, TreePlace
@@ -46,6 +46,11 @@ class Scanner:
 
     Args:
         is_prelude: a scrub follows, which reads and counts the known files.
+
+    Attributes:
+        misjudged: the moved files that the run had judged by another file found under their former names.
+        changed: the recorded files whose stat indicates a write; in a prelude they are left to the scrub.
+        remove_damaged: see ``MissingFiles``; called after everything was read, before changes are applied.
     """
 
     def __init__(self, run: RootRun, options: ScanOptions, *, is_prelude: bool = False) -> None:
@@ -65,6 +70,9 @@ class Scanner:
         )  # fmt: skip
         self._unstable: dict[bytes, Unstable] = {}
         self._mode = ReadMode.RECORD
+        self.misjudged = self._new_files.moved.misjudged
+        self.changed = self._tree_diff.changed
+        self.remove_damaged = self._missing_files.remove_damaged
 
     def run(self) -> None:
         """Scan and apply the staged changes."""
@@ -86,61 +94,37 @@ class Scanner:
         self._read_replaced()
         superseded += self._new_files.moved.take_superseded()
         if superseded:
-            self._read(self._tree_diff.tasks_for(superseded))
+            self._read(self._tasks_for(superseded))
         self._retry_unstable()
         self._reread_racy()
         self._confirm()
         self._commits.write()
-        self._read_put_back()
+        if self._tree_diff.put_back and not self._is_stopped():
+            # Files with a finding that were written since are read from their disk: memory may hold what was there.
+            self._mode, self.assessor.account.from_disk = ReadMode.DISK, True
+            put_back, self._tree_diff.put_back = self._tree_diff.put_back, []
+            self._judge(self._tree_diff.recheck(put_back, is_read=True))
+            self._mode, self.assessor.account.from_disk = ReadMode.RECORD, False
         if not self._is_stopped():
             self._missing_files.account()
-            self._compare_unshown()
+            unshown = self._missing_files.take_unshown()
+            if unshown:
+                self._judge(self._tree_diff.recheck(map(TreePlace.of, unshown)))
             self._commits.write()
-        if not self._is_prelude:
-            self._judge_restored()
+        restored, self._new_files.restored = self._new_files.restored, []
+        if restored and not (self._is_prelude or self._is_stopped()):  # after a prelude the scrub judges them
+            self._judge(self._tasks_for(restored))
 
-    def _read_put_back(self) -> None:
-        """Read files with a finding that were written since, from their disk: memory may hold what was there before."""
-        if not self._tree_diff.put_back or self._is_stopped():
-            return
-        self._mode, self.assessor.account.from_disk = ReadMode.DISK, True
-        self._read(self._tree_diff.take_put_back())
+    def _tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
+        """Return tasks for names that were met before, with their current records."""
+        return self._tree_diff.recheck(map(TreePlace.of, paths), is_read=True)
+
+    def _judge(self, tasks: Iterable[Work]) -> None:
+        """Read files, again if they change meanwhile, and write what is concluded."""
+        self._read(tasks)
         self._retry_unstable()
         self._confirm()
         self._commits.write()
-        self._mode, self.assessor.account.from_disk = ReadMode.RECORD, False
-
-    def _compare_unshown(self) -> None:
-        """Compare the files that no listing shows but that are there."""
-        unshown = self._missing_files.take_unshown()
-        if unshown:
-            self._read(self._tree_diff.recheck(map(TreePlace.of, unshown)))
-            self._retry_unstable()
-            self._confirm()
-
-    def remove_damaged(self) -> None:
-        """Stage the removal of missing damaged files, after everything was read and before changes are applied."""
-        self._missing_files.remove_damaged()
-
-    def _judge_restored(self) -> None:
-        """Re-read and judge names that were given a former baseline; in a prelude the scrub does this."""
-        paths, self._new_files.restored = self._new_files.restored, []
-        if not paths or self._is_stopped():
-            return
-        self._read(self._tree_diff.tasks_for(paths))
-        self._retry_unstable()
-        self._confirm()
-        self._commits.write()
-
-    @property
-    def misjudged(self) -> list[FileId]:
-        """The moved files that the run had judged by another file found under their former names."""
-        return self._new_files.moved.misjudged
-
-    @property
-    def changed(self) -> IdSet:
-        """The recorded files whose stat indicates a write; in a prelude they are left to the scrub."""
-        return self._tree_diff.changed
 
     def _is_stopped(self) -> bool:
         return self._run.context.stop.is_set()
@@ -158,9 +142,7 @@ class Scanner:
             freed = self._take_waiting(waiting, self._tree_diff.find_unrecorded(waiting))
             if not freed:
                 break
-            while freed and not self._is_stopped():
-                self._read(self._recheck_freed(freed, waiting))
-                freed = self._take_waiting(waiting, self._new_files.moved.take_vacated())  # freed by what was read
+            self._read(self._recheck_freed(freed, waiting))
             superseded = map(TreePlace.of, self._new_files.moved.take_superseded())
             waiting |= {place: names[place] for place in superseded if place in names}
         if waiting and not self._is_stopped():
@@ -204,7 +186,13 @@ class Scanner:
 
     def _take(self, result: Result) -> None:
         if isinstance(result, Done):
-            self._done(self._checkpoints.complete(result))
+            result = self._checkpoints.complete(result)
+            task, reading = result.task, result.reading
+            self._run.counts.bytes_read += reading.bytes_read
+            if isinstance(task.tag, FileRecord):
+                self.assessor.assess(task.tag, result)
+            else:
+                self._new_files.add_reading(task, reading)
         elif isinstance(result, Partial):
             self._checkpoints.save(result)
         else:
@@ -217,14 +205,6 @@ class Scanner:
         else:
             self._run.counts.bytes_read += sum(done.readings.sizes_bytes)
             self._new_files.add_batch(done)
-
-    def _done(self, done: Done) -> None:
-        task, reading = done.task, done.reading
-        self._run.counts.bytes_read += reading.bytes_read
-        if isinstance(task.tag, FileRecord):
-            self.assessor.assess(task.tag, done)
-        else:
-            self._new_files.add_reading(task, reading)
 
     def _failed(self, task: Task, error: ReadError) -> None:
         """Handle an unreadable file: retry later, treat as gone, or open a finding."""
@@ -255,7 +235,7 @@ class Scanner:
             if not self._unstable or self._run.context.pause(self._run.context.pauses.retry_s):
                 break
             paths, self._unstable = self._unstable, {}
-            self._read(self._tree_diff.tasks_for(paths))
+            self._read(self._tasks_for(paths))
         for path, error in self._unstable.items():
             with self._run.catalog.read() as connection:
                 record = files.find_file(connection, self._run.root.id, path)
@@ -278,22 +258,19 @@ class Scanner:
         self._new_files.racy = []
         if not paths or self._run.wait_for_clock_tick():
             return
-        newly_counted: list[FileId] = []
-        self._read(self._racy_tasks(paths, newly_counted))
+        counted, newly_counted = self.assessor.account.counted, list[FileId]()
+
+        def mark_counted() -> Iterator[Work]:
+            """Mark them as counted: they count as new already, or the scrub counts them."""
+            for task in self._tasks_for(paths):
+                if isinstance(task, Task) and isinstance(task.tag, FileRecord) and counted.add(task.tag.id):
+                    newly_counted.append(task.tag.id)
+                yield task
+
+        self._read(mark_counted())
         if self._is_prelude:
             for file_id in newly_counted:
-                self.assessor.account.counted.discard(file_id)
-
-    def _racy_tasks(self, paths: Iterable[bytes], newly_counted: list[FileId]) -> Iterator[Work]:
-        """Return tasks for racy files and mark them as counted: they count as new already, or the scrub counts them."""
-        for task in self._tree_diff.tasks_for(paths):
-            if (
-                isinstance(task, Task)
-                and isinstance(task.tag, FileRecord)
-                and self.assessor.account.mark_counted(task.tag.id)
-            ):
-                newly_counted.append(task.tag.id)
-            yield task
+                counted.discard(file_id)
 
     def _confirm(self) -> None:
         """Confirm mismatches; re-read files that changed meanwhile."""
@@ -302,7 +279,7 @@ class Scanner:
             moved = self.assessor.account.take_rereads()
             if not moved:
                 return
-            self._read(self._tree_diff.tasks_for(record.path for record in moved))
+            self._read(self._tasks_for(record.path for record in moved))
             self._retry_unstable()
             self.assessor.confirm()
         for record in self.assessor.account.take_rereads():

@@ -1,8 +1,9 @@
 """
 Compare what a walk finds in a root with its records, and decide what must be read.
 
-A folder whose fingerprint equals the recorded one costs one comparison; no row of its files is read. Folders without a
-fingerprint are compared as whole lists, with all loops in C. Only folders with a difference are compared file by file.
+A folder whose fingerprint equals the recorded one costs one comparison; no row of its files is read. All others are
+compared file by file.
+
 A file with only ctime or inode changed becomes a suspect, which scrubs read early (R2). Unknown names go to
 ``NewFiles``, names the walk could not reach to ``MissingFiles``. Only folders and stats are read, and only fingerprints
 and findings about folders are written.
@@ -14,15 +15,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, groupby, repeat
-from operator import itemgetter
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
 from integrity.catalog import files, roots, versions
-from integrity.catalog.files import KnownFile, PlainRow
+from integrity.catalog.files import KnownFile
 from integrity.catalog.own_files import SQLITE_SUFFIXES
 from integrity.catalog.roots import find_fingerprints, set_fingerprints
 from integrity.catalog.rows import Sighting
@@ -42,8 +41,8 @@ from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.missing_files import MissingFiles
 from integrity.jobs.scan.new_files import NewFiles
-from integrity.jobs.scan.respelled_files import Respelled, RespelledFiles
-from integrity.model import FileId, FindingKind, FolderId, RootId, SkipReason, Tally, Witness
+from integrity.jobs.scan.respelled_files import RespelledFiles
+from integrity.model import FileId, FindingKind, FolderId, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
@@ -51,18 +50,9 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 
-T = TypeVar("T")
-
 _FOLDERS_AT_ONCE = 256
 _FILES_AT_ONCE = 4096
 """A larger group would leave the processor's cache before it is compared."""
-
-_folder_of = itemgetter(FolderListing._fields.index("folder"))
-_files_of = itemgetter(FolderListing._fields.index("files"))
-_path_of = itemgetter(0)
-_id_of = itemgetter(-1)
-_known_of = itemgetter(slice(1, 6))  # name, size, mtime, ctime, inode of a PlainRow
-_seen_of = itemgetter(slice(0, 5))  # the same columns of a Seen
 
 
 def gather(listings: Iterable[FolderListing]) -> Iterator[list[FolderListing]]:
@@ -79,80 +69,13 @@ def gather(listings: Iterable[FolderListing]) -> Iterator[list[FolderListing]]:
         yield group
 
 
-class FoldersByFingerprint(NamedTuple):
-    """Listings by the result of comparing their fingerprints."""
-
-    unchanged: list[tuple[FolderId, int]]  # unchanged folders with their number of files
-    other: list[FolderListing]
-    without: dict[bytes, FolderId]  # folders of ``other`` that are recorded without a fingerprint
-
-
-def split_by_fingerprint(
-    connection: Connection, root_id: RootId, listings: Sequence[FolderListing]
-) -> FoldersByFingerprint:
-    """Separate folders whose fingerprint equals the recorded one from the others."""
-    paths = [listing.folder for listing in listings if listing.fingerprint is not None]
-    known = {one.folder: one for one in find_fingerprints(connection, root_id, paths)}
-    folders = FoldersByFingerprint([], [], {})
-    for listing in listings:
-        found = known.get(listing.folder)
-        if found is None:
-            if listing.files or listing.fingerprint is None:  # otherwise an empty folder without records
-                folders.other.append(listing)
-        elif found.fingerprint == listing.fingerprint:
-            folders.unchanged.append((found.id, len(listing.files)))
-        else:
-            folders.other.append(listing)
-            if found.fingerprint is None:
-                folders.without[listing.folder] = found.id
-    return folders
-
-
-class Split(NamedTuple):
-    """Listings by the result of comparing their files."""
-
-    unchanged: list[FileId]  # the files of unchanged folders
-    other: list[FolderListing]  # to be compared file by file
-    unknown: list[FolderListing]  # whole folders without records
-    same: list[FolderListing]  # the folders of ``unchanged``
-
-
-def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[FolderListing]) -> Split:
-    """
-    Separate unchanged folders from changed ones and from unrecorded ones.
-
-    A folder is unchanged if exactly the recorded files were found in it, with the recorded size, times and inode, and
-    none of them is racy or frozen. For a partial listing this applies to the listed names.
-    """
-    whole = sorted((listing for listing in listings if listing.is_whole), key=_folder_of)
-    rows = files.find_plain(connection, root_id, list(map(_folder_of, whole)))
-    if len(whole) == len(listings) and _is_same(whole, rows):
-        return Split(list(map(_id_of, rows)), [], [], list(listings))
-    known = {path: list(group) for path, group in groupby(rows, _path_of)}
-    split = Split([], [], [], [])
-    for listing in listings:
-        if listing.is_whole:
-            recorded = known.get(listing.folder, [])
-        else:
-            recorded = files.find_plain(connection, root_id, [listing.folder], [one.name for one in listing.files])
-        if _is_same([listing], recorded):
-            split.unchanged.extend(map(_id_of, recorded))
-            split.same.append(listing)
-        elif listing.is_whole and not recorded:
-            split.unknown.append(listing)
-        else:
-            split.other.append(listing)
-    return split
-
-
-def _is_same(listings: Sequence[FolderListing], rows: Sequence[PlainRow]) -> bool:
-    """Return whether folders, sorted by path, contain exactly the recorded files."""
-    seen = list(map(_files_of, listings))
-    if sum(map(len, seen)) != len(rows):
-        return False
-    folders_met = chain.from_iterable(map(repeat, map(_folder_of, listings), map(len, seen)))
-    files_met = map(_seen_of, chain.from_iterable(seen))
-    return list(map(_path_of, rows)) == list(folders_met) and list(map(_known_of, rows)) == list(files_met)
+def is_as_recorded(listing: FolderListing, known: Mapping[bytes, KnownFile]) -> bool:
+    """Return whether a folder has exactly the recorded files, with equal stats, none of them racy or frozen."""
+    return len(known) == len(listing.files) and all(
+        old is not None and old.stamps == seen.stamps and not (old.is_racy or old.is_frozen)
+        for seen in listing.files
+        for old in (known.get(seen.name),)
+    )
 
 
 _SEEK_BYTES = 1 << 19
@@ -200,7 +123,7 @@ class TreeDiff:
         self._respelled_files = RespelledFiles(run)
         self._folders_with_missing = {path.rpartition(b"/")[0] for path in assessor.account.missing_paths}
         self.suspects: dict[FileId, Sighting | None] = {}
-        self.put_back: list[FileId] = []
+        self.put_back: list[TreePlace] = []
         self.changed = IdSet()
 
     def walk(self) -> Iterator[Work]:
@@ -210,17 +133,17 @@ class TreeDiff:
                 return
             for listing in group:
                 self._record_skips(listing)
-            split = self._count_unchanged(group)
+            listings = self._count_unchanged(group)
             with self._run.catalog.read() as connection:
-                known = self._find_recorded(connection, split)
-                respelled = self._find_respelled(connection, split, known)
+                known = self._find_recorded(connection, listings)
+                pairs = zip(listings, known, strict=True)
+                respelled = [one for pair in pairs for one in self._respelled_files.find(connection, *pair)]
             if respelled:
                 self._respelled_files.follow(respelled)
-                split = Split(split.unchanged, [*split.other, *split.unknown], [], split.same)
             with self._run.catalog.read() as connection:
                 if respelled:
-                    known = self._find_recorded(connection, split)
-                tasks = self._compare_all(connection, split, known)
+                    known = self._find_recorded(connection, listings)
+                tasks = self._compare_all(connection, listings, known)
             yield from tasks
             self._write_if_due()
             self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
@@ -272,82 +195,91 @@ class TreeDiff:
             self._run.skip(skip)
         error = listing.error
         if error is not None:
-            self._missing_files.add_unlisted(error.path)
+            self._missing_files.unlisted.add(error.path)
             self._run.is_incomplete = True
             if error.path != listing.folder and not self._is_known(error.path):
                 self._run.count_unrecorded(Tally.UNREADABLE)
             with self._run.writing() as connection:
                 self._run.open_finding(connection, FindingKind.UNREADABLE, error.message, path=error.path)
 
-    def _count_unchanged(self, listings: list[FolderListing]) -> Split:
-        """Count the files of unchanged folders; return the other folders."""
+    def _count_unchanged(self, listings: list[FolderListing]) -> list[FolderListing]:
+        """Count the files of folders whose fingerprint is the recorded one; return the other folders."""
         if self._is_full:
-            return Split([], listings, [], [])
-        with_missing = [listing for listing in listings if listing.folder in self._folders_with_missing]
-        if with_missing:
-            listings = [listing for listing in listings if listing.folder not in self._folders_with_missing]
-        with self._run.catalog.read() as connection:
-            folders = split_by_fingerprint(connection, self._run.root.id, listings)
-            if not folders.without:
-                split = split_unchanged(connection, self._run.root.id, folders.other)
-        if folders.without:
-            split = self._store_fingerprints(folders)
-        for folder_id, count in folders.unchanged:
-            self._seen.add_folder(folder_id, count)
-        self._seen.update(split.unchanged)
+            return listings
+        run = self._run
+        paths = [one.folder for one in listings if one.fingerprint is not None]
+        with run.catalog.read() as connection:
+            recorded = {one.folder: one for one in find_fingerprints(connection, run.root.id, paths)}
+        other: list[FolderListing] = []
+        without: list[tuple[FolderId, FolderListing]] = []  # folders that are recorded without a fingerprint
+        unchanged = 0
+        for listing in listings:
+            found = recorded.get(listing.folder)
+            if listing.folder in self._folders_with_missing or (found is None and listing.fingerprint is None):
+                other.append(listing)
+            elif found is None:
+                other += [listing] if listing.files else []  # otherwise an empty folder without records
+            elif found.fingerprint is None:
+                without.append((found.id, listing))
+            elif found.fingerprint != listing.fingerprint:
+                other.append(listing)
+            else:
+                self._seen.add_folder(found.id, len(listing.files))
+                unchanged += len(listing.files)
+        if without:
+            changed = self._store_fingerprints(without)
+            unchanged += sum(len(listing.files) for _, listing in without) - sum(len(one.files) for one in changed)
+            other += changed
         if not self._is_prelude:
-            self._run.counts.not_due += len(split.unchanged) + sum(count for _, count in folders.unchanged)
-        return split._replace(other=[*with_missing, *split.other])
+            run.counts.not_due += unchanged
+        return other
 
-    def _store_fingerprints(self, folders: FoldersByFingerprint) -> Split:
-        """Compare with the rows and store the fingerprints of unchanged folders; no row can change in between."""
-        with self._run.writing(is_synced=False) as connection:
-            split = split_unchanged(connection, self._run.root.id, folders.other)
-            same = ((folders.without.get(one.folder), one) for one in split.same)
-            set_fingerprints(
-                connection,
-                [
-                    (folder_id, one.fingerprint, len(one.files))
-                    for folder_id, one in same
-                    if folder_id is not None and one.fingerprint is not None
-                ],
-            )
-        return split
+    def _store_fingerprints(self, folders: Sequence[tuple[FolderId, FolderListing]]) -> list[FolderListing]:
+        """Store the fingerprints of folders that are as recorded, and return the others."""
+        changed: list[FolderListing] = []
+        with self._run.writing(is_synced=False) as connection:  # no row can change in between
+            for folder_id, listing in folders:
+                known = self._find_names(connection, listing.folder, None)
+                if listing.fingerprint is None or not is_as_recorded(listing, known):
+                    changed.append(listing)
+                else:
+                    self._seen.update(one.id for one in known.values())
+                    set_fingerprints(connection, [(folder_id, listing.fingerprint, len(listing.files))])
+        return changed
 
-    def _find_recorded(self, connection: Connection, split: Split) -> list[dict[bytes, KnownFile]]:
+    def _find_recorded(self, connection: Connection, listings: Sequence[FolderListing]) -> list[dict[bytes, KnownFile]]:
         """Return the recorded files of each folder that is compared file by file, by name."""
+        if not self._run.root.file_count:
+            return [{} for _ in listings]
         return [
             self._find_names(connection, one.folder, None if one.is_whole else [seen.name for seen in one.files])
-            for one in split.other
+            for one in listings
         ]
 
-    def _find_respelled(
-        self, connection: Connection, split: Split, recorded: Sequence[dict[bytes, KnownFile]]
-    ) -> list[Respelled]:
-        pairs = chain(zip(split.other, recorded, strict=True), ((listing, {}) for listing in split.unknown))
-        return [one for listing, known in pairs for one in self._respelled_files.find(connection, listing, known)]
-
     def _compare_all(
-        self, connection: Connection, split: Split, recorded: Sequence[dict[bytes, KnownFile]]
+        self, connection: Connection, listings: Sequence[FolderListing], recorded: Sequence[dict[bytes, KnownFile]]
     ) -> list[Work]:
-        """Compare the other folders file by file."""
+        """Compare folders file by file."""
         tasks: list[Work] = []
-        for listing, known in zip(split.other, recorded, strict=True):
-            tasks += self._compare(connection, listing, known)
-        return tasks + self._tasks_of_new(connection, [(listing.folder, listing.files) for listing in split.unknown])
+        new: list[tuple[bytes, Sequence[Seen]]] = []
+        for listing, known in zip(listings, recorded, strict=True):
+            if known:
+                tasks += self._compare(connection, listing, known)
+                new.append((listing.folder, [seen for seen in listing.files if seen.name not in known]))
+            else:
+                new.append((listing.folder, listing.files))
+        return tasks + self._tasks_of_new(connection, new)
 
-    def _compare(self, connection: Connection, listing: FolderListing, known: dict[bytes, KnownFile]) -> list[Work]:
-        """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
+    def _compare(self, connection: Connection, listing: FolderListing, known: dict[bytes, KnownFile]) -> list[Task]:
+        """Sort the recorded files of one folder into unchanged, suspect, and to be read."""
         missing_paths = self._assessor.account.missing_paths
         inodes_are_stable = self._run.capability.has_stable_inodes
-        tasks: list[Work] = []
-        unknown: list[Seen] = []
+        tasks: list[Task] = []
         met: list[FileId] = []
         unchanged = 0
         for seen in listing.files:
             old = known.get(seen.name)
             if old is None:
-                unknown.append(seen)
                 continue
             met.append(old.id)
             if missing_paths:
@@ -360,23 +292,20 @@ class TreeDiff:
                     self._new_files.moved.displaced.add(old.id)
                     continue
                 self._new_files.staying.add(old.id)
-            task = self._task_of_known(connection, seen, old)
+            task = self._task_of_known(connection, listing.folder, seen, old)
             if task is not None:
                 tasks.append(task)
         self._seen.update(met)
         if not self._is_prelude:
             self._run.counts.not_due += unchanged
-        return tasks + self._tasks_of_new(connection, [(listing.folder, unknown)])
+        return tasks
 
     def _tasks_of_new(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
         """Return tasks for unknown names, grouped by folder."""
         resume, met = self._checkpoints.resume, self._new_files.add_unknown(connection, unknown)
         return [resume(one) if isinstance(one, Task) else one for one in met]
 
-    def _task_of_new(self, connection: Connection, place: TreePlace, seen: Seen) -> Work | None:
-        return next(iter(self._tasks_of_new(connection, [(place.folder, [seen])])), None)
-
-    def _task_of_known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
+    def _task_of_known(self, connection: Connection, folder: bytes, seen: Seen, old: KnownFile) -> Task | None:
         """
         Decide whether to read a recorded file that is racy, has an open finding, or whose witness changed.
 
@@ -396,7 +325,7 @@ class TreeDiff:
             return None
         if old.is_frozen:
             if self._has_new_stat(connection, old, seen):
-                self.put_back.append(old.id)
+                self.put_back.append(TreePlace(folder, seen.name))
             else:
                 self._assessor.account.count(old.id, Tally.DAMAGED)
             return None
@@ -448,30 +377,26 @@ class TreeDiff:
     def _find_names(self, connection: Connection, folder: bytes, names: list[bytes] | None) -> dict[bytes, KnownFile]:
         return files.find_known(connection, self._run.root.id, folder, names)
 
-    def recheck(self, places: Iterable[TreePlace]) -> Iterator[Work]:
-        """Compare names again with their current records; return tasks for those that must be read."""
-        return self._find_tasks(places, self._recheck)
+    def recheck(self, places: Iterable[TreePlace], *, is_read: bool = False) -> Iterator[Work]:
+        """
+        Compare names again with their current records; return tasks for those that must be read.
 
-    def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
-        """Return tasks for names that were met before, with their current records."""
-        return self._find_tasks(paths, self._task_for)
-
-    def take_put_back(self) -> Iterator[Work]:
-        """Return tasks for the files with an open finding to which somebody wrote since, perhaps to mend them."""
-        ids, self.put_back = self.put_back, []
-        return self._find_tasks(ids, self._task)
-
-    def _find_tasks(self, items: Iterable[T], find: Callable[[Connection, T], Work | None]) -> Iterator[Work]:
-        for item in items:
+        Args:
+            is_read: read those that are recorded, whatever their stat is.
+        """
+        for place in places:
             with self._run.catalog.read() as connection:
-                task = find(connection, item)
+                task = self._recheck(connection, place, is_read=is_read)
             if task is not None:
                 yield task
 
-    def _recheck(self, connection: Connection, place: TreePlace) -> Work | None:
+    def _recheck(self, connection: Connection, place: TreePlace, *, is_read: bool) -> Work | None:
         old = self._find_names(connection, place.folder, [place.name]).get(place.name)
         if old is not None and self._new_files.moved.is_moving(old.id):
             old = None
+        if old is not None and is_read:
+            self._seen.add(old.id)
+            return self._task(connection, old.id)
         try:
             seen = _as_seen(place.name, stat_beneath(self._run.root_fd, place.path))
         except OSError:  # gone since: MissingFiles handles it if it is recorded
@@ -479,9 +404,9 @@ class TreeDiff:
                 self._seen.discard(old.id)
             return None
         if old is None:
-            return self._task_of_new(connection, place, seen)
+            return next(iter(self._tasks_of_new(connection, [(place.folder, [seen])])), None)
         self._seen.add(old.id)
-        return self._task_of_known(connection, seen, old)
+        return self._task_of_known(connection, place.folder, seen, old)
 
     def _task(self, connection: Connection, file_id: FileId) -> Task | None:
         found = files.find_files(connection, [file_id])
@@ -494,18 +419,6 @@ class TreeDiff:
         block_size = record.block_size_bytes or self._run.settings.block_size_bytes
         task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
         return self._checkpoints.resume(task)
-
-    def _task_for(self, connection: Connection, path: bytes) -> Work | None:
-        record = files.find_file(connection, self._run.root.id, path)
-        if record is not None:
-            self._seen.add(record.id)
-            return self._task(connection, record.id)
-        try:
-            stat = stat_beneath(self._run.root_fd, path)
-        except OSError:
-            return None  # gone since, and not recorded: nothing to count
-        place = TreePlace.of(path)
-        return self._task_of_new(connection, place, _as_seen(place.name, stat))
 
 
 def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
