@@ -190,11 +190,7 @@ class Assessor:
         """
         Give a name the baseline of the recorded but unreadable file that was renamed over it.
 
-        Returns:
-            The record to report: the new one, or ``record`` if the baseline can't be replaced.
-
-        Raises:
-            RecordSuperseded: the record was replaced meanwhile.
+        Returns the record to report: the new one, or ``record`` if the baseline can't be replaced.
         """
         run, renamed = self._run, self._find_another(record, seen)
         keeps_baseline = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # R6
@@ -351,15 +347,7 @@ class Assessor:
         Compare a file that was renamed over a recorded one with its own record, which may show it damaged.
 
         If it is damaged, its correct content is staged as the candidate of the name, and the mismatch is queued for
-        confirmation.
-
-        Args:
-            another: the record of the file that now has the name.
-            done: the complete reading of that file.
-            judgement: the judgement of the name's changed content.
-
-        Returns:
-            Whether the file is damaged. If not, it is an ordinary change of the name.
+        confirmation. If not, it is an ordinary change of the name, and False is returned.
         """
         run = self._run
         with run.catalog.read() as connection:

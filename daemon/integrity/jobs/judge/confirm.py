@@ -32,7 +32,7 @@ from integrity.hashing.tasks import Done
 from integrity.jobs import messages
 from integrity.jobs.byte_pattern import ByteRun, FillFinder, describe_end, describe_fills
 from integrity.jobs.judge.account import Conclusion
-from integrity.jobs.judge.content_diff import block_ranges, load_baseline
+from integrity.jobs.judge.content_diff import block_ranges, group_adjacent, load_baseline
 from integrity.jobs.judge.inodes import leads_to
 from integrity.model import BaselineReason, FindingKind, Reading, Tally, Witness
 from integrity.same_time import is_same_time
@@ -198,7 +198,7 @@ def _reread(run: RootRun, reader: Reader, mismatch: Mismatch, buffers: Buffers) 
             with _open(run, reader, mismatch):
                 pairs[0] = _NOTHING_READ
         else:
-            for first, count in _group_adjacent(mismatch.bad_blocks):
+            for first, count in group_adjacent(mismatch.bad_blocks):
                 with _open(run, reader, mismatch) as file:
                     pairs |= _read_blocks(file, buffers, record, first, count, fills)
     except ReadError as error:
@@ -351,14 +351,3 @@ def _read_blocks(
 def _show(segment: Segment, fills: FillFinder) -> None:
     if segment.data is not None:  # no hole is skipped here
         fills.add(segment.offset, segment.data)
-
-
-def _group_adjacent(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Group ascending block indexes into (first, count) of adjacent blocks."""
-    first, count = blocks[0], 0
-    for index in blocks:
-        if index != first + count:
-            yield first, count
-            first, count = index, 0
-        count += 1
-    yield first, count

@@ -7,6 +7,7 @@ contradicts itself makes the catalog suspect, never the file (R9).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import blocks as block_store
@@ -134,18 +135,22 @@ def as_former(record: FileRecord, former: FileVersion, content: Reading) -> File
 
 def block_ranges(record: FileRecord, bad_blocks: tuple[int, ...]) -> tuple[ByteRange, ...]:
     """Return block indexes as byte ranges, adjacent blocks joined; a one-block file is one range."""
-    size = record.witness.size_bytes
-    if record.block_size_bytes is None:
+    size, block = record.witness.size_bytes, record.block_size_bytes
+    if block is None:
         return ((0, size),)
-    ranges: list[ByteRange] = []
-    for index in bad_blocks:
-        offset = index * record.block_size_bytes
-        length = min(record.block_size_bytes, size - offset)
-        if ranges and ranges[-1][0] + ranges[-1][1] == offset:
-            ranges[-1] = (ranges[-1][0], ranges[-1][1] + length)
+    groups = group_adjacent(bad_blocks)
+    return tuple((first * block, min(count * block, size - first * block)) for first, count in groups)
+
+
+def group_adjacent(blocks: Iterable[int]) -> list[tuple[int, int]]:
+    """Group ascending block indexes into (first, count) of adjacent blocks."""
+    groups: list[tuple[int, int]] = []
+    for index in blocks:
+        if groups and index == sum(groups[-1]):
+            groups[-1] = groups[-1][0], groups[-1][1] + 1
         else:
-            ranges.append((offset, length))
-    return tuple(ranges)
+            groups.append((index, 1))
+    return groups
 
 
 KEEPS_BEGINNING = frozenset({Policy.GROWING, Policy.ARCHIVE})

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from integrity.verdict import Judgement
 
 
-_NEVER_NS = 0
+_FORCE_CTIME_MISMATCH_NS = 0
 """A ctime that no file has, for a baseline taken from another inode."""
 
 
@@ -54,9 +54,6 @@ def record_links(
     Record new names of recorded inodes without reading them.
 
     The witness is inherited as well: creating the link changed the ctime, and it is unknown whether anything else did.
-
-    Args:
-        names: the path of each, and the record of its inode.
 
     Returns:
         The id of each new file; None if its blocks are lost, so that the file must be read.
@@ -156,7 +153,7 @@ def replace_by_baseline(
 
 def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, record: FileRecord) -> bool:
     """Give a new file the baseline of the missing file it should equal; return whether that was possible."""
-    witness = copy.witness._replace(ctime_ns=_NEVER_NS)
+    witness = copy.witness._replace(ctime_ns=_FORCE_CTIME_MISMATCH_NS)
     right = versions.load_version(connection, record, witness)
     if right is None or copy.is_frozen:
         return False
@@ -182,7 +179,7 @@ def record_former(
     """
     witness = former.witness
     if not has_inode:
-        witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.witness.is_racy)
+        witness = reading.witness._replace(ctime_ns=_FORCE_CTIME_MISMATCH_NS, is_racy=former.witness.is_racy)
     because = BaselineReason.INHERITED if has_inode else BaselineReason.RESTORED
     back = baselines.Inherited(path, witness, former, former.recorded_at, run.boot_id)
     [file_id] = baselines.inherit_baselines(connection, run.root, [back], because=because)

@@ -58,7 +58,6 @@ def is_same_inode(root_fd: int, path: bytes, record: FileRecord | FileVersion, *
     one. A record with an open finding follows the inode anyway, because its content proves nothing (R6).
 
     Args:
-        root_fd: descriptor of the root.
         record: the present or former record of the file.
         at_its_name: the record's own name still leads to the inode, so its content is compared with the record in any
         case.

@@ -1,5 +1,5 @@
 """
-Account for recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
+Keep the recorded files that a walk met, and account for the others: moved, gone, or only out of sight (R5, R8).
 
 A file is gone only if its folder was listed completely, nothing excludes it, no mount covers it, and lstat finds no
 regular file under its name, or one that the listings show under another spelling. What lstat finds and no listing shows
@@ -10,30 +10,78 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files, findings, roots, versions
+from integrity.catalog import baselines, files, findings, roots, versions
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.files.spelling import Spelling
 from integrity.jobs import messages
-from integrity.jobs.batching import iterate_files
+from integrity.jobs.batching import IdSet, iterate_files
 from integrity.jobs.presence import find_hidden_mounts, is_gone, is_on_other_mount, is_respelled, may_be_there
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import find_enclosing, is_inside
-from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
+from integrity.model import FileId, FindingId, FindingKind, FolderId, SkipReason, Tally
 
 if TYPE_CHECKING:
-    from integrity.catalog.connection import Connection
+    from integrity.catalog.connection import Catalog, Connection
     from integrity.files.listing import Skip
     from integrity.jobs.context import RootRun
-    from integrity.jobs.judge.assess import Assessor
+    from integrity.jobs.judge.account import Account
     from integrity.jobs.judge.inodes import ReplacedInodes
     from integrity.jobs.scan.new_files import NewFiles
 
 _BATCH = 500
 _SUCCESSORS_AT_ONCE = 5000
 """Looked up together, because the query reads all files; about the limit of one SQLite statement."""
+
+
+class MetFiles:
+    """
+    The recorded files that a walk has met.
+
+    Whole folders are only counted. Their file ids are loaded at the first query for a single file, which most runs
+    never do.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._ids = IdSet()
+        self._folders = array("q")
+        self._in_folders = 0
+
+    def add_folder(self, folder_id: FolderId, count: int) -> None:
+        """Add all files of a folder; none of them may have been added before. ``count`` is their number."""
+        self._folders.append(folder_id)
+        self._in_folders += count
+
+    def update(self, file_ids: Iterable[FileId]) -> None:
+        """Add files that lie in no added folder."""
+        self._ids.update(file_ids)
+
+    def add(self, file_id: FileId) -> None:
+        """Add a file of any folder."""
+        self._look_up()
+        self._ids.add(file_id)
+
+    def discard(self, file_id: FileId) -> None:
+        """Remove a file if present."""
+        self._look_up()
+        self._ids.discard(file_id)
+
+    def __contains__(self, file_id: FileId) -> bool:
+        self._look_up()
+        return file_id in self._ids
+
+    def __len__(self) -> int:
+        return len(self._ids) + self._in_folders
+
+    def _look_up(self) -> None:
+        if not self._folders:
+            return
+        with self._catalog.read() as connection:
+            self._ids.update(roots.find_ids_in(connection, map(FolderId, self._folders)))
+        self._folders, self._in_folders = array("q"), 0
 
 
 class MissingFiles:
@@ -48,9 +96,9 @@ class MissingFiles:
         unlisted: folders and names that could not be read: absence proves nothing there.
     """
 
-    def __init__(self, run: RootRun, assessor: Assessor, new_files: NewFiles, replaced: ReplacedInodes) -> None:
+    def __init__(self, run: RootRun, account: Account, new_files: NewFiles, replaced: ReplacedInodes) -> None:
         self._run = run
-        self._assessor = assessor
+        self._account = account
         self._new_files = new_files
         self._seen = new_files.seen
         self._replaced = replaced
@@ -95,7 +143,7 @@ class MissingFiles:
             elif tally is Tally.MISSING:
                 gone.append(file_id)
             else:
-                self._assessor.account.count(file_id, tally)
+                self._account.count(file_id, tally)
                 if tally is Tally.SKIPPED and self._was_skipped_itself(path):
                     self._run.uncount_unrecorded(Tally.SKIPPED)
         for start in range(0, len(gone), _BATCH):
@@ -204,13 +252,14 @@ class MissingFiles:
     def _account_missing(self, connection: Connection, record: FileRecord, twin_id: FileId | None) -> None:
         if not is_current(connection, record):  # a person decided meanwhile: the next run handles it
             if files.find_files(connection, [record.id]):  # a deleted record is not counted
-                self._assessor.account.count(record.id, Tally.SKIPPED)
+                self._account.count(record.id, Tally.SKIPPED)
             return
         twin = None if twin_id is None else next(iter(files.find_files(connection, [twin_id])), None)
         if twin is not None and twin.digests.md5 == record.digests.md5:
-            self._new_files.merge(connection, record, twin)
+            baselines.merge_moved(connection, self._run.root, record, twin, self._run.now())
+            self._new_files.moved.report_moved(connection, record, twin.path)
             versions.discard(connection, [record.id])  # a removal staged by an earlier run
-        elif not self._assessor.account.count_missing(connection, record):
+        elif not self._account.count_missing(connection, record):
             if record.is_frozen:
                 self._damaged.append(record)
             else:

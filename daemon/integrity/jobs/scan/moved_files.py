@@ -22,13 +22,13 @@ from integrity.errors import show_path
 from integrity.jobs.batching import IdSet
 from integrity.jobs.judge.inodes import ReplacedName, TreePlace, as_last_seen, is_same_inode, was_born_before
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan.met_files import MetFiles
 from integrity.model import FileId, Tally, Witness
 from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
+    from integrity.jobs.scan.missing_files import MetFiles
 
 _ROWS_AT_ONCE = 100
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, TypeGuard
 from integrity.catalog import baselines, files, roots, versions
 from integrity.catalog.baselines import NewFile
 from integrity.catalog.connection import make_timer, write_page
-from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileContent, FileRecord, Sighting, find_current
 from integrity.errors import show_path
 from integrity.files.listing import FolderFiles, Seen
@@ -44,7 +43,6 @@ from integrity.jobs.judge.inherited import (
 from integrity.jobs.judge.inodes import TreePlace, as_last_seen, is_backup_name, is_same_inode, was_born_before
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan.met_files import MetFiles
 from integrity.jobs.scan.moved_files import Move, MovedFiles
 from integrity.model import FileId, Reading, Readings, Tally, Witness
 from integrity.same_time import is_unwritten
@@ -52,6 +50,7 @@ from integrity.same_time import is_unwritten
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
+    from integrity.jobs.scan.missing_files import MetFiles
 
 _LINKS_KEPT = 10_000
 """Maximum number of hashed files with several names that are remembered for names to come."""
@@ -88,7 +87,7 @@ class NewFiles:
 
     Attributes:
         moved: the recorded files found under new names.
-        staying: files that keep their names, which are being judged.
+        being_read: files that are queued to be read under their own names.
     """
 
     def __init__(self, run: RootRun, seen: MetFiles, *, is_prelude: bool) -> None:
@@ -96,7 +95,7 @@ class NewFiles:
         self._is_prelude = is_prelude
         self.seen = seen
         self.moved = MovedFiles(run, seen, is_prelude=is_prelude)
-        self.staying = IdSet()
+        self.being_read = IdSet()
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, UnknownFile | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
@@ -106,25 +105,19 @@ class NewFiles:
         self._damage = KnownDamage()
         with run.catalog.read() as connection:
             self._has_history = versions.has_former(connection, run.root.id)
-            own = roots.get_root(connection, run.root.id)
-            is_alone = not any(one.id != own.id for one in self._find_neighbours(connection, own))
-        self._fs_id = None if is_alone else own.identity.fs_id
+            fs_id = roots.get_root(connection, run.root.id).identity.fs_id
+            others = [one for one in roots.find_roots(connection) if one.id != run.root.id and one.file_count]
+        # Inode numbers mean the same in all roots of a file system; another "tmpfs:tmpfs" has the same name.
+        has_neighbours = fs_id.startswith("uuid:") and any(one.identity.fs_id == fs_id for one in others)
+        self._fs_id = fs_id if has_neighbours else None
         self._can_move = run.root.file_count > 0
         self._has_stable_inodes = run.capability.has_stable_inodes
-        self._knows_inodes = self._has_stable_inodes and (self._can_move or not is_alone)
+        self._knows_inodes = self._has_stable_inodes and (self._can_move or has_neighbours)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
         self._new_by_key: defaultdict[RenameKey, list[tuple[int, FileId]]] = defaultdict(list)
         self.racy: list[bytes] = []
         self.new_count = 0  # names in ``seen`` recorded by this run
         self.restored: list[bytes] = []
-
-    @staticmethod
-    def _find_neighbours(connection: Connection, own: RootRecord) -> list[RootRecord]:
-        """Return the roots with files on the same file system, where inode numbers mean the same."""
-        fs_id = own.identity.fs_id
-        if not fs_id.startswith("uuid:"):  # another "tmpfs:tmpfs" has the same name
-            return []
-        return [one for one in roots.find_roots(connection) if one.identity.fs_id == fs_id and one.file_count]
 
     def add_unknown(self, connection: Connection, unknown: Iterable[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
         """Queue unknown names, grouped by folder; return tasks for those that must be read."""
@@ -229,7 +222,7 @@ class NewFiles:
                 continue
             is_moving = self.moved.is_moving(record.id)
             at_its_name = record.root_id == self._run.root.id and not is_moving and self._has_its_file(last)
-            is_here = at_its_name or is_moving or record.id in self.staying or record.root_id != self._run.root.id
+            is_here = at_its_name or is_moving or record.id in self.being_read or record.root_id != self._run.root.id
             if is_kept and is_same_inode(self._run.root_fd, place.path, last, at_its_name=at_its_name):
                 (links if is_here else gone).append(record)
             elif not (is_kept or is_here) and was_born_before(self._run.root_fd, place.path, last):
@@ -486,9 +479,3 @@ class NewFiles:
                     self.restored.append(copy.path)
 
         run.write_in_pages(unknown, write)
-
-    def merge(self, connection: Connection, record: FileRecord, twin: FileRecord) -> None:
-        """Let the record of a missing file continue as the new file with its content."""
-        run = self._run
-        baselines.merge_moved(connection, run.root, record, twin, run.now())
-        self.moved.report_moved(connection, record, twin.path)

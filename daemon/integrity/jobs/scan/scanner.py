@@ -27,8 +27,7 @@ from integrity.jobs.judge.inodes import ReplacedInodes, ReplacedName, TreePlace
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
-from integrity.jobs.scan.met_files import MetFiles
-from integrity.jobs.scan.missing_files import MissingFiles
+from integrity.jobs.scan.missing_files import MetFiles, MissingFiles
 from integrity.jobs.scan.moved_files import find_cycles
 from integrity.jobs.scan.new_files import NewFiles
 from integrity.jobs.scan.tree_diff import TreeDiff
@@ -60,14 +59,13 @@ class Scanner:
         self.replaced = ReplacedInodes()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
         self._new_files = NewFiles(run, self._seen, is_prelude=is_prelude)
-        self._missing_files = MissingFiles(run, self.assessor, self._new_files, self.replaced)
+        account = self.assessor.account
+        self._missing_files = MissingFiles(run, account, self._new_files, self.replaced)
         self._checkpoints = Checkpoints(run)
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._tree_diff = TreeDiff(
-            run, options, self.assessor, self._new_files, self._missing_files, self._checkpoints, self.replaced,
-            write_if_due=self._commits.write_if_due,
-            is_prelude=is_prelude,
-        )  # fmt: skip
+            run, options, account, self._new_files, self._missing_files, self.replaced, is_prelude=is_prelude
+        )
         self._unstable: dict[bytes, Unstable] = {}
         self._mode = ReadMode.RECORD
         self.misjudged = self._new_files.moved.misjudged
@@ -89,7 +87,7 @@ class Scanner:
 
     def prepare(self) -> None:
         """Scan without applying the changes: a scrub applies its own and these together."""
-        self._read(self._tree_diff.walk())
+        self._read(self._walk())
         superseded = self._new_files.moved.take_superseded()
         self._read_replaced()
         superseded += self._new_files.moved.take_superseded()
@@ -118,6 +116,11 @@ class Scanner:
     def _tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
         """Return tasks for names that were met before, with their current records."""
         return self._tree_diff.recheck(map(TreePlace.of, paths), is_read=True)
+
+    def _walk(self) -> Iterator[Work]:
+        for tasks in self._tree_diff.walk():
+            yield from tasks
+            self._commits.write_if_due()  # a walk without reads has no other occasion for it
 
     def _judge(self, tasks: Iterable[Work]) -> None:
         """Read files, again if they change meanwhile, and write what is concluded."""
@@ -174,9 +177,10 @@ class Scanner:
 
     def _read(self, tasks: Iterable[Work]) -> None:
         engine = self._run.engine(self._mode)
+        resume = self._checkpoints.resume
         self._commits.read(
             engine,
-            tasks,
+            (resume(one) if isinstance(one, Task) else one for one in tasks),
             handle=self._take,
             handle_batch=self._take_batch,
             report_progress=lambda: self._run.progress(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
@@ -33,8 +33,7 @@ from integrity.hashing.digests import want_to_record
 from integrity.hashing.tasks import Task, Work
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
-from integrity.jobs.checkpoints import Checkpoints
-from integrity.jobs.judge.assess import Assessor
+from integrity.jobs.judge.account import Account
 from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, prefix_probe
 from integrity.jobs.judge.inodes import ReplacedInodes, TreePlace
 from integrity.jobs.options import ScanOptions
@@ -87,11 +86,10 @@ class TreeDiff:
     Compare one root, or a part of it, with its records.
 
     Args:
-        assessor: counts files that need no reading.
+        account: counts files that need no reading.
         new_files: handles unknown names, and has the recorded files that were met.
         missing_files: handles names that could not be read or were skipped on purpose.
         replaced: queues names that lead to another inode.
-        write_if_due: writes queued rows; a walk without reads has no other occasion for it.
         is_prelude: a scrub follows, which reads and counts the known files.
     """
 
@@ -99,35 +97,31 @@ class TreeDiff:
         self,
         run: RootRun,
         options: ScanOptions,
-        assessor: Assessor,
+        account: Account,
         new_files: NewFiles,
         missing_files: MissingFiles,
-        checkpoints: Checkpoints,
         replaced: ReplacedInodes,
         *,
-        write_if_due: Callable[[], None],
         is_prelude: bool,
     ) -> None:
         self._run = run
         self._is_full = options.full
         self._touched_bytes = options.touched_bytes  # what is left of it
         self._is_prelude = is_prelude
-        self._assessor = assessor
+        self._account = account
         self._new_files = new_files
         self._missing_files = missing_files
-        self._checkpoints = checkpoints
         self._replaced = replaced
         self._seen = new_files.seen
-        self._write_if_due = write_if_due
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._respelled_files = RespelledFiles(run)
-        self._folders_with_missing = {path.rpartition(b"/")[0] for path in assessor.account.missing_paths}
+        self._folders_with_missing = {path.rpartition(b"/")[0] for path in account.missing_paths}
         self.suspects: dict[FileId, Sighting | None] = {}
         self.put_back: list[TreePlace] = []
         self.changed = IdSet()
 
-    def walk(self) -> Iterator[Work]:
-        """Compare the tree with its records; yield what must be read."""
+    def walk(self) -> Iterator[list[Work]]:
+        """Compare the tree with its records; yield what must be read, group by group."""
         for group in gather(self._listings()):
             if self._run.context.stop.is_set():
                 return
@@ -144,8 +138,7 @@ class TreeDiff:
                 if respelled:
                     known = self._find_recorded(connection, listings)
                 tasks = self._compare_all(connection, listings, known)
-            yield from tasks
-            self._write_if_due()
+            yield tasks
             self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
 
     def _listings(self) -> Iterator[FolderListing]:
@@ -268,11 +261,11 @@ class TreeDiff:
                 new.append((listing.folder, [seen for seen in listing.files if seen.name not in known]))
             else:
                 new.append((listing.folder, listing.files))
-        return tasks + self._tasks_of_new(connection, new)
+        return tasks + self._new_files.add_unknown(connection, new)
 
     def _compare(self, connection: Connection, listing: FolderListing, known: dict[bytes, KnownFile]) -> list[Task]:
         """Sort the recorded files of one folder into unchanged, suspect, and to be read."""
-        missing_paths = self._assessor.account.missing_paths
+        missing_paths = self._account.missing_paths
         inodes_are_stable = self._run.capability.has_stable_inodes
         tasks: list[Task] = []
         met: list[FileId] = []
@@ -291,7 +284,7 @@ class TreeDiff:
                 if self._replaced.add(TreePlace(listing.folder, seen.name), seen):
                     self._new_files.moved.displaced.add(old.id)
                     continue
-                self._new_files.staying.add(old.id)
+                self._new_files.being_read.add(old.id)
             task = self._task_of_known(connection, listing.folder, seen, old)
             if task is not None:
                 tasks.append(task)
@@ -299,11 +292,6 @@ class TreeDiff:
         if not self._is_prelude:
             self._run.counts.not_due += unchanged
         return tasks
-
-    def _tasks_of_new(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
-        """Return tasks for unknown names, grouped by folder."""
-        resume, met = self._checkpoints.resume, self._new_files.add_unknown(connection, unknown)
-        return [resume(one) if isinstance(one, Task) else one for one in met]
 
     def _task_of_known(self, connection: Connection, folder: bytes, seen: Seen, old: KnownFile) -> Task | None:
         """
@@ -327,10 +315,10 @@ class TreeDiff:
             if self._has_new_stat(connection, old, seen):
                 self.put_back.append(TreePlace(folder, seen.name))
             else:
-                self._assessor.account.count(old.id, Tally.DAMAGED)
+                self._account.count(old.id, Tally.DAMAGED)
             return None
         if not (is_touched or fits_budget or self._is_full):
-            self._assessor.account.count(old.id, Tally.NOT_DUE)
+            self._account.count(old.id, Tally.NOT_DUE)
             return None
         return self._task(connection, old.id)
 
@@ -351,10 +339,10 @@ class TreeDiff:
 
     def _resolve_missing(self, path: bytes, old: KnownFile) -> None:
         """Resolve the finding, if any, about a missing file that was met again; its content is judged as usual."""
-        if path in self._assessor.account.missing_paths:
+        if path in self._account.missing_paths:
             with self._run.writing() as connection:
                 self._run.resolve_missing(connection, old.id, path)
-            self._assessor.account.missing_paths.discard(path)
+            self._account.missing_paths.discard(path)
 
     def _is_known(self, path: bytes) -> bool:
         """Return whether ``MissingFiles`` will count an unreadable name: it is recorded, or something below it."""
@@ -404,7 +392,7 @@ class TreeDiff:
                 self._seen.discard(old.id)
             return None
         if old is None:
-            return next(iter(self._tasks_of_new(connection, [(place.folder, [seen])])), None)
+            return next(iter(self._new_files.add_unknown(connection, [(place.folder, [seen])])), None)
         self._seen.add(old.id)
         return self._task_of_known(connection, place.folder, seen, old)
 
@@ -417,8 +405,7 @@ class TreeDiff:
         record = found[0]
         probe = prefix_probe(record) if self._run.settings.policy in KEEPS_BEGINNING else None
         block_size = record.block_size_bytes or self._run.settings.block_size_bytes
-        task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
-        return self._checkpoints.resume(task)
+        return Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
 
 
 def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
