@@ -14,8 +14,8 @@ import pytest
 from tests.web.conftest import BROKEN, SCRIPT, Watched, lose_album
 
 from integrity.model import FindingKind
-from integrity.web.filters import break_at_folders
 from integrity.web.pages.api import find_json_pages
+from integrity.web.rendering import break_at_folders
 from integrity.web.site import Site
 from support.asked import make_noting_request
 from support.cli import Box

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route
@@ -15,9 +16,8 @@ from integrity.web.pages.actions import ActionPages
 from integrity.web.pages.api import INTERFACE, find_json_pages, show_health, show_metrics
 from integrity.web.pages.browse import BrowsePages
 from integrity.web.pages.findings import show_finding, show_findings
-from integrity.web.pages.live import LivePages
 from integrity.web.pages.manual import MANUAL_PAGES
-from integrity.web.pages.overview import show_alerts, show_copies, show_overview, show_settings
+from integrity.web.pages.overview import send_live, show_alerts, show_copies, show_overview, show_settings
 from integrity.web.pages.pictures import PicturePages
 from integrity.web.pages.runs import show_run, show_runs
 from integrity.web.passwords import LoginThrottle
@@ -68,7 +68,7 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
         *PicturePages(site).routes(),
         *BrowsePages(site).routes(),
         *read_pages(site, _PAGES),
-        Route("/live", LivePages(site, sessions).send, methods=["GET"]),
+        Route("/live", partial(send_live, site, sessions), methods=["GET"]),
         mount_json(INTERFACE, find_json_pages(site)),
     )
     return put_together(

@@ -10,16 +10,17 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import ConfigError, show_path
 from integrity.extras import how_to_install
-from integrity.web.private_file import replace_private_file
 
 if TYPE_CHECKING:
     from cryptography import x509
+
 
 _NAME = b"certificate.pem"
 _VALID_DAYS = 825
@@ -140,3 +141,26 @@ def _name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+def replace_private_file(path: bytes, content: bytes) -> None:
+    """
+    Write a file with mode 0600 and put it in the place of the former one, whole or not at all; make its folder.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    draft = path + b".partial"
+    with suppress(FileNotFoundError):
+        os.unlink(draft)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        if os.geteuid() == 0:  # root writes for a page that runs as another user
+            owner = os.stat(folder)
+            os.fchown(fd, owner.st_uid, owner.st_gid)
+        file.write(content)
+        file.flush()
+        os.fsync(fd)
+    os.replace(draft, path)

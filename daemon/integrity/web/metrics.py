@@ -8,7 +8,7 @@ the time of a run that never took place, has no sample.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,172 +25,157 @@ from integrity.views.sentence import find_complete_at
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
+    from integrity.catalog.parity import Protection
     from integrity.jobs.status import RootStatus, Status
     from integrity.views.service import ServiceView
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+_Samples = Iterable[tuple[Sequence[str], float | None]]
+
+_OF_ROOTS: tuple[tuple[str, str, Callable[[RootStatus], float | None]], ...] = (
+    ("root_files", "Recorded files.", lambda one: one.coverage.files),
+    ("root_bytes", "Bytes of recorded files.", lambda one: one.coverage.bytes),
+    (
+        "oldest_verification_timestamp_seconds",
+        "When the file verified longest ago was verified.",
+        lambda one: one.coverage.oldest_at if one.coverage.is_oldest_known else None,
+    ),
+    ("promise_kept", "1 if every file was verified within verify_every.", lambda one: not one.coverage.overdue_files),
+    ("overdue_bytes", "Bytes of files not verified within verify_every.", lambda one: one.coverage.overdue_bytes),
+    (
+        "root_active",
+        "0 while the folder is paused or suspended, so nothing in it is checked.",
+        lambda one: one.root.state is RootState.ACTIVE,
+    ),
+    ("damaged_files", "Damaged files; one may have several open findings.", lambda one: one.damaged_files),
+)
+_OF_PARITY: tuple[tuple[str, str, Callable[[Protection], float]], ...] = (
+    ("parity_protected_bytes", "Bytes of files that parity protects.", lambda one: one.bytes),
+    ("parity_bytes", "Size of the parity.", lambda one: one.parity_bytes),
+    (
+        "parity_least_percent",
+        "How much of its data the weakest parity set can heal.",
+        lambda one: one.least_percent,
+    ),
+    ("parity_oldest_timestamp_seconds", "When the oldest parity set was made.", lambda one: one.oldest_at),
+    ("parity_damaged_sets", "Parity sets that are damaged themselves.", lambda one: one.damaged_sets),
+)
+
+
+class _Collected:
+    """Metrics as a collector of prometheus_client."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> list[Metric]:
+        return self._metrics
+
+
 def write_metrics(catalog: Catalog, status: Status, live: ServiceView) -> bytes:
     """Write all metrics as text."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(catalog, status, live))
+    registry.register(_Collected(_collect(catalog, status, live)))
     return generate_latest(registry)
 
 
-class _Collector:
-    """Collects the metrics once."""
-
-    def __init__(self, catalog: Catalog, status: Status, live: ServiceView) -> None:
-        self._catalog = catalog
-        self._status = status
-        self._live = live
-
-    def collect(self) -> Iterator[Metric]:
-        yield from _collect_roots(self._status.roots)
-        yield from _collect_devices(self._status)
-        yield from self._collect_runs()
-        yield from _collect_copies(self._status)
-        failing = gauge("alert_channel_failing", "1 while alerts can't be sent by this channel.", "channel")
-        for channel in self._status.alerts.channels:
-            failing.add_metric([channel.name], channel.failing_since is not None)
-        yield failing
-        yield from self._collect_hub()
-        yield gauge("catalog_bytes", "Size of the catalog and its log on the disk.", value=_size_of(self._catalog.path))
-        yield gauge("service_up", "1 if the service of this catalog answers.", value=self._live.state is not None)
-        comment = "1 if no service runs although one is installed or served this catalog before."
-        yield gauge("service_missing", comment, value=self._live.is_missing)
-        if self._live.state is not None:
-            blind = gauge("watch_blind", "Reasons why changes in this folder are noticed by scans only.", "root")
-            for watch in self._live.state.watch:
-                blind.add_metric([show_path(watch.root)], len(watch.blind))
-            yield blind
-        info = gauge("build_info", "Version of integrity.", "version")
-        info.add_metric([__version__], 1)
-        yield info
-
-    def _collect_hub(self) -> Iterator[Metric]:
-        hub = self._status.hub
-        if hub is None:
-            return
-        yield gauge("hub_failing", "1 while reports to the hub fail.", value=hub.failing_since is not None)
-        yield gauge("hub_waiting", "Findings, runs, and actions that are not reported to the hub.", value=hub.waiting)
-        complete_at = find_complete_at(hub, self._live)
+def _collect(catalog: Catalog, status: Status, live: ServiceView) -> Iterator[Metric]:
+    yield from _collect_roots(status.roots)
+    yield from _collect_devices(status)
+    yield from _collect_runs(catalog, status)
+    yield from _collect_copies(status)
+    failing = (([one.name], one.failing_since is not None) for one in status.alerts.channels)
+    yield gauge("alert_channel_failing", "1 while alerts can't be sent by this channel.", ["channel"], failing)
+    if status.hub is not None:
+        hub, complete_at = status.hub, find_complete_at(status.hub, live)
+        yield gauge("hub_failing", "1 while reports to the hub fail.", [], [([], hub.failing_since is not None)])
+        comment = "Findings, runs, and actions that are not reported to the hub."
+        yield gauge("hub_waiting", comment, [], [([], hub.waiting)])
         if complete_at is not None:
             comment = "When the hub last had everything."
-            yield gauge("hub_complete_timestamp_seconds", comment, value=complete_at)
-
-    def _collect_runs(self) -> Iterator[Metric]:
-        paths = {one.root.id: show_path(one.root.path) for one in self._status.roots}
-        with self._catalog.read() as connection:
-            last = find_last_runs(connection)
-            sums = sum_read(connection)
-        ended = gauge(
-            "run_last_timestamp_seconds", "When the last run with this outcome ended.", "root", "job", "outcome"
-        )
-        for (root_id, job, outcome), finished_at in last.items():
-            if root_id in paths:
-                ended.add_metric([paths[root_id], job, outcome], finished_at)
-        yield ended
-        read = CounterMetricFamily(
-            "integrity_read_bytes", "Bytes that recorded runs read from files.", labels=["root", "job"]
-        )
-        for (root_id, job), size in sums.items():
-            if root_id in paths:
-                read.add_metric([paths[root_id], job], size)
-        yield read
+            yield gauge("hub_complete_timestamp_seconds", comment, [], [([], complete_at)])
+    size = _size_of(catalog.path)
+    yield gauge("catalog_bytes", "Size of the catalog and its log on the disk.", [], [([], size)])
+    yield gauge("service_up", "1 if the service of this catalog answers.", [], [([], live.state is not None)])
+    comment = "1 if no service runs although one is installed or served this catalog before."
+    yield gauge("service_missing", comment, [], [([], live.is_missing)])
+    if live.state is not None:
+        blind = (([show_path(one.root)], len(one.blind)) for one in live.state.watch)
+        yield gauge("watch_blind", "Reasons why changes in this folder are noticed by scans only.", ["root"], blind)
+    yield gauge("build_info", "Version of integrity.", ["version"], [([__version__], 1)])
 
 
-def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
-    files = gauge("root_files", "Recorded files.", "root")
-    size = gauge("root_bytes", "Bytes of recorded files.", "root")
-    verified = gauge(
-        "verified_bytes",
-        "Bytes of files last verified, or recorded if never verified, within so many days.",
-        *("root", "within"),
-    )
-    oldest = gauge("oldest_verification_timestamp_seconds", "When the file verified longest ago was verified.", "root")
-    kept = gauge("promise_kept", "1 if every file was verified within verify_every.", "root")
-    overdue = gauge("overdue_bytes", "Bytes of files not verified within verify_every.", "root")
-    active = gauge("root_active", "0 while the folder is paused or suspended, so nothing in it is checked.", "root")
-    damaged = gauge("damaged_files", "Damaged files; one may have several open findings.", "root")
-    findings = gauge("findings_open", "Open findings.", "root", "kind")
-    for one in roots:
-        path, covered = show_path(one.root.path), one.coverage
-        files.add_metric([path], covered.files)
-        size.add_metric([path], covered.bytes)
+def _collect_runs(catalog: Catalog, status: Status) -> Iterator[Metric]:
+    paths = {one.root.id: show_path(one.root.path) for one in status.roots}
+    with catalog.read() as connection:
+        last, sums = find_last_runs(connection), sum_read(connection)
+    ended = (([paths[root], job, end], at) for (root, job, end), at in last.items() if root in paths)
+    labels = ["root", "job", "outcome"]
+    yield gauge("run_last_timestamp_seconds", "When the last run with this outcome ended.", labels, ended)
+    comment = "Bytes that recorded runs read from files."
+    read = CounterMetricFamily("integrity_read_bytes", comment, labels=["root", "job"])
+    for (root_id, job), size in sums.items():
+        if root_id in paths:
+            read.add_metric([paths[root_id], job], size)
+    yield read
+
+
+def _collect_roots(statuses: Iterable[RootStatus]) -> Iterator[Metric]:
+    roots = [(show_path(one.root.path), one) for one in statuses]
+    for name, comment, find in _OF_ROOTS:
+        yield gauge(name, comment, ["root"], (([path], find(one)) for path, one in roots))
+    ages = []
+    for path, one in roots:
         within = 0
-        for _, end, _, amount in covered.histogram:
+        for _, end, _, amount in one.coverage.histogram:
             within += amount
-            verified.add_metric([path, "any" if end is None else f"{end}d"], within)
-        if covered.oldest_at is not None and covered.is_oldest_known:
-            oldest.add_metric([path], covered.oldest_at)
-        kept.add_metric([path], not covered.overdue_files)
-        overdue.add_metric([path], covered.overdue_bytes)
-        active.add_metric([path], one.root.state is RootState.ACTIVE)
-        damaged.add_metric([path], one.damaged_files)
-        for kind, number in sorted(one.open_kinds.items()):
-            findings.add_metric([path, kind.value], number)
-    yield from (files, size, verified, oldest, kept, overdue, active, damaged, findings)
-    yield from _collect_parity(roots)
-
-
-def _collect_parity(roots: Iterable[RootStatus]) -> Iterator[Metric]:
-    protected = gauge("parity_protected_bytes", "Bytes of files that parity protects.", "root")
-    size = gauge("parity_bytes", "Size of the parity.", "root")
-    least = gauge("parity_least_percent", "How much of its data the weakest parity set can heal.", "root")
-    oldest = gauge("parity_oldest_timestamp_seconds", "When the oldest parity set was made.", "root")
-    damaged = gauge("parity_damaged_sets", "Parity sets that are damaged themselves.", "root")
-    for one in roots:
-        if one.protection is not None:
-            labels = [show_path(one.root.path)]
-            protected.add_metric(labels, one.protection.bytes)
-            size.add_metric(labels, one.protection.parity_bytes)
-            least.add_metric(labels, one.protection.least_percent)
-            oldest.add_metric(labels, one.protection.oldest_at)
-            damaged.add_metric(labels, one.protection.damaged_sets)
-    yield from (protected, size, least, oldest, damaged)
+            ages.append(([path, "any" if end is None else f"{end}d"], within))
+    comment = "Bytes of files last verified, or recorded if never verified, within so many days."
+    yield gauge("verified_bytes", comment, ["root", "within"], ages)
+    kinds = (([path, kind.value], number) for path, one in roots for kind, number in sorted(one.open_kinds.items()))
+    yield gauge("findings_open", "Open findings.", ["root", "kind"], kinds)
+    protected = [(path, one.protection) for path, one in roots if one.protection is not None]
+    for name, comment, measure in _OF_PARITY:
+        yield gauge(name, comment, ["root"], (([path], measure(one)) for path, one in protected))
 
 
 def _collect_devices(status: Status) -> Iterator[Metric]:
-    labels = "root", "kind", "device"
-    warning = gauge("device_warning", "1 while this disk or array reports signs of failure.", *labels)
-    counts = gauge("device_count", "What this disk or array counts, as it last said.", *labels, "quantity")
-    heat = gauge("device_temperature_celsius", "Temperature when this disk was last read.", *labels)
-    read = gauge("device_read_timestamp_seconds", "When this disk or array was last read.", *labels)
-    scrubbed = gauge("device_scrub_timestamp_seconds", "When this array last compared all of its data.", *labels)
-    for path, report in ((show_path(one.root.path), report) for one in status.roots for report in one.devices):
-        if report.read_at is None:
-            continue
-        here = [path, report.kind.value, report.name]
-        warning.add_metric(here, bool(find_signs(report, status.at)))
-        read.add_metric(here, report.read_at)
-        for quantity, count in sorted(report.counts.items()):
-            counts.add_metric([*here, quantity.value], count.value)
-        if report.temperature_c is not None:
-            heat.add_metric(here, report.temperature_c)
-        if report.scrubbed_at is not None:
-            scrubbed.add_metric(here, report.scrubbed_at)
-    yield from (warning, counts, heat, read, scrubbed)
+    known = [(show_path(one.root.path), report) for one in status.roots for report in one.devices]
+    devices = [([path, one.kind.value, one.name], one) for path, one in known if one.read_at is not None]
+    labels = ["root", "kind", "device"]
+    signs = ((here, bool(find_signs(one, status.at))) for here, one in devices)
+    yield gauge("device_warning", "1 while this disk or array reports signs of failure.", labels, signs)
+    counts = (([*here, name.value], each.value) for here, one in devices for name, each in sorted(one.counts.items()))
+    yield gauge("device_count", "What this disk or array counts, as it last said.", [*labels, "quantity"], counts)
+    heat = ((here, one.temperature_c) for here, one in devices)
+    yield gauge("device_temperature_celsius", "Temperature when this disk was last read.", labels, heat)
+    read = ((here, one.read_at) for here, one in devices)
+    yield gauge("device_read_timestamp_seconds", "When this disk or array was last read.", labels, read)
+    scrubbed = ((here, one.scrubbed_at) for here, one in devices)
+    comment = "When this array last compared all of its data."
+    yield gauge("device_scrub_timestamp_seconds", comment, labels, scrubbed)
 
 
 def _collect_copies(status: Status) -> Iterator[Metric]:
-    compared = gauge("copy_compared_timestamp_seconds", "When this copy was last compared.", "root", "copy")
-    late = gauge("copy_overdue", "1 if the copy was not compared within its verify_every.", "root", "copy")
-    findings = gauge("copy_findings_open", "Open findings about this copy.", "root", "copy", "kind")
-    for one in status.copies:
-        labels = [show_path(one.root.path), one.name]
-        if one.waits is not None and one.waits.last_compared_at is not None:
-            compared.add_metric(labels, one.waits.last_compared_at)
-        late.add_metric(labels, one.is_overdue)
-        for kind, number in sorted(one.open_kinds.items()):
-            findings.add_metric([*labels, kind.value], number)
-    yield from (compared, late, findings)
+    copies = [([show_path(one.root.path), one.name], one) for one in status.copies]
+    labels = ["root", "copy"]
+    compared = ((here, one.waits and one.waits.last_compared_at) for here, one in copies)
+    yield gauge("copy_compared_timestamp_seconds", "When this copy was last compared.", labels, compared)
+    late = ((here, one.is_overdue) for here, one in copies)
+    yield gauge("copy_overdue", "1 if the copy was not compared within its verify_every.", labels, late)
+    kinds = (([*here, kind.value], number) for here, one in copies for kind, number in sorted(one.open_kinds.items()))
+    yield gauge("copy_findings_open", "Open findings about this copy.", [*labels, "kind"], kinds)
 
 
-def gauge(name: str, comment: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:
-    """Return a metric that goes up and down; ``labels``: their names."""
-    return GaugeMetricFamily(f"integrity_{name}", comment, labels=labels or None, value=value)
+def gauge(name: str, comment: str, labels: Sequence[str], samples: _Samples) -> GaugeMetricFamily:
+    """Return a metric that goes up and down, with a sample for each value that is known."""
+    metric = GaugeMetricFamily(f"integrity_{name}", comment, labels=labels)
+    for values, value in samples:
+        if value is not None:
+            metric.add_metric(values, value)
+    return metric
 
 
 def _size_of(catalog: bytes) -> int:

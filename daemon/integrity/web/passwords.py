@@ -25,8 +25,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from integrity.errors import ConfigError, show_path
+from integrity.web.certificate import replace_private_file
 from integrity.web.endpoint import find_address_group
-from integrity.web.private_file import replace_private_file
 
 _log = logging.getLogger(__name__)
 

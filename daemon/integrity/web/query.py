@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from integrity.errors import CatalogLocked
+from integrity.model import FindingId
 from integrity.web.security import is_form_valid
 
 if TYPE_CHECKING:
@@ -136,12 +137,12 @@ async def read_form(request: Request) -> FormData:
     return form
 
 
-def read_finding_id(form: FormData) -> int:
+def read_finding_id(form: FormData) -> FindingId:
     """Return the number of the finding that a form is about; 400 if there is none."""
     text = str(form.get("id", ""))
     if not text.isascii() or not text.isdecimal() or len(text) > 18:
         raise HTTPException(400, "id: must be the number of a finding.")
-    return int(text)
+    return FindingId(int(text))
 
 
 def read_days(form: FormData) -> int:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import CapacityLimiter
@@ -48,8 +49,7 @@ _DAY_S = 86400
 _NOTHING = "nothing"
 """Stands for what a form without its token has shown: no plan has this one."""
 
-Answer = TypeVar("Answer")
-Ask = Callable[[DaemonClient], str]
+Ask = Callable[[DaemonClient], str | ActDone | RepairPlanned]
 """Asks the service for something, and returns what came of it."""
 
 
@@ -70,17 +70,17 @@ class ActionPages:
         self._limiter = CapacityLimiter(_AT_ONCE)
 
     def routes(self) -> Sequence[Route]:
-        forms = {
+        forms: dict[str, Callable[..., Any]] = {
             "ack": self.acknowledge,
             "mute": self.mute,
-            "pause": self.pause,
-            "resume": self.resume,
+            "pause": partial(self.change_root, ActVerb.PAUSE),
+            "resume": partial(self.change_root, ActVerb.RESUME),
             "scrub": self.scrub,
             "check": self.check,
             "test-alert": self.test_alert,
-            "accept": self.accept,
+            "accept": partial(self.change_file, ActVerb.ACCEPT),
             "plan": self.plan,
-            "repair": self.repair,
+            "repair": partial(self.change_file, ActVerb.REPAIR),
         }
         posts = [Route(f"/actions/{name}", form, methods=["POST"]) for name, form in forms.items()]
         return (read_at("/history", self.show_history), *posts)
@@ -93,110 +93,55 @@ class ActionPages:
         return self._site.render(request, "history.html", title="History", actions=found[:_PAGE], more=more)
 
     async def acknowledge(self, request: Request) -> Response:
-        form = await self._read(request)
-        number = self._read_id(form)
-        return await self._act(request, Act(ActVerb.ACK, self._actor(request), ids=(number,)), f"/findings/{number}")
+        number = read_finding_id(await self._read(request))
+        return await self._act(request, ActVerb.ACK, f"/findings/{number}", ids=(number,))
 
     async def mute(self, request: Request) -> Response:
         form = await self._read(request)
-        number, until = self._read_id(form), int(time.time()) + read_days(form) * _DAY_S
-        act = Act(ActVerb.MUTE, self._actor(request), ids=(number,), until=until)
-        return await self._act(request, act, f"/findings/{number}")
+        number, until = read_finding_id(form), int(time.time()) + read_days(form) * _DAY_S
+        return await self._act(request, ActVerb.MUTE, f"/findings/{number}", ids=(number,), until=until)
 
-    async def pause(self, request: Request) -> Response:
+    async def change_root(self, verb: ActVerb, request: Request) -> Response:
         root = await self._find_root(await self._read(request))
-        return await self._act(request, Act(ActVerb.PAUSE, self._actor(request), path=root), "/")
-
-    async def resume(self, request: Request) -> Response:
-        root = await self._find_root(await self._read(request))
-        return await self._act(request, Act(ActVerb.RESUME, self._actor(request), path=root), "/")
+        return await self._act(request, verb, "/", path=root)
 
     async def scrub(self, request: Request) -> Response:
         """Read all files of a root again, as soon as it is its turn."""
         root = await self._find_root(await self._read(request))
-
-        def ask(daemon: DaemonClient) -> str:
-            daemon.queue(JobRequest(Job.SCRUB, (root,), scan=ScanOptions(), scrub=ScrubOptions()))
-            return "The scrub is queued. The overview shows how far it is."
-
-        return await self._ask(request, ask, "/")
+        done = "The scrub is queued. The overview shows how far it is."
+        return await self._ask(request, partial(_queue, Job.SCRUB, root, done), "/")
 
     async def check(self, request: Request) -> Response:
         """Check again what a finding is about, as soon as it is its turn."""
-        number = self._read_id(await self._read(request))
+        number = read_finding_id(await self._read(request))
         finding = await self._find_finding(number)
         job = find_check(finding)
         if job is None:
             raise HTTPException(404)
         path = absolute(finding.root, finding.path) if job is Job.SCRUB else finding.root
-
-        def ask(daemon: DaemonClient) -> str:
-            daemon.queue(JobRequest(job, (path,), scan=ScanOptions(), scrub=ScrubOptions()))
-            return "It is checked as soon as it is its turn. If all is well with it, this finding ends by itself."
-
-        return await self._ask(request, ask, f"/findings/{number}")
+        done = "It is checked as soon as it is its turn. If all is well with it, this finding ends by itself."
+        return await self._ask(request, partial(_queue, job, path, done), f"/findings/{number}")
 
     async def test_alert(self, request: Request) -> Response:
         await self._read(request)
-        return await self._act(request, Act(ActVerb.TEST_ALERT, self._actor(request)), "/alerts")
-
-    async def accept(self, request: Request) -> Response:
-        """Accept the present content of a file; with the password again (I2)."""
-        form = await self._read(request)
-        number = self._read_id(form)
-        path = await self._find_path(number)
-        refusal = await self._check_password(request, form)
-        if refusal is not None:
-            return refusal
-        seen = str(form.get("seen") or _NOTHING)
-        act = Act(ActVerb.ACCEPT, self._actor(request), path=path, reason=str(form.get("reason", "")), seen=seen)
-        return await self._act(request, act, f"/findings/{number}")
+        return await self._act(request, ActVerb.TEST_ALERT, "/alerts")
 
     async def plan(self, request: Request) -> Response:
         """Show what a repair would do, with the form that has it done."""
-        number = self._read_id(await self._read(request))
+        number = read_finding_id(await self._read(request))
         path = await self._find_path(number)
-        act = Act(ActVerb.PLAN_REPAIR, self._actor(request), path=path)
-        try:
-            planned = await self._in_thread(lambda: self._with_daemon(lambda daemon: daemon.act(act, _PATIENCE_S)))
-        except AppError as error:
-            return self._fail(request, error)
-        assert isinstance(planned, RepairPlanned)
-        return self._show_plan(request, planned, number, path)
+        return await self._act(request, ActVerb.PLAN_REPAIR, f"/findings/{number}", path=path)
 
-    async def repair(self, request: Request) -> Response:
-        """Carry out a repair; with the password again (I2)."""
+    async def change_file(self, verb: ActVerb, request: Request) -> Response:
+        """Accept the present content of a file, or carry out a repair; with the password again (I2)."""
         form = await self._read(request)
-        number = self._read_id(form)
+        number = read_finding_id(form)
         path = await self._find_path(number)
         refusal = await self._check_password(request, form)
         if refusal is not None:
             return refusal
-        act = Act(ActVerb.REPAIR, self._actor(request), path=path, seen=str(form.get("seen") or _NOTHING))
-        try:
-            done = await self._in_thread(lambda: self._with_daemon(lambda daemon: daemon.act(act, _PATIENCE_S)))
-        except AppError as error:
-            return self._fail(request, error)
-        if isinstance(done, RepairPlanned):
-            return self._show_plan(request, done, number, path, has_changed=True)
-        return self._show_done(request, done.message, f"/findings/{number}")
-
-    def _show_plan(
-        self, request: Request, planned: RepairPlanned, number: int, path: bytes, *, has_changed: bool = False
-    ) -> Response:
-        return self._site.render(
-            request,
-            "plan.html",
-            status_code=409 if has_changed else 200,
-            title="Plan of the repair",
-            lines=planned.lines[1:],
-            can_repair=json.loads(planned.plan)["standing"] == "repairable",
-            headline=planned.lines[0].rpartition(": ")[2],
-            seen=planned.token,
-            has_changed=has_changed,
-            number=number,
-            file_path=path,
-        )
+        reason, seen = str(form.get("reason", "")), str(form.get("seen") or _NOTHING)
+        return await self._act(request, verb, f"/findings/{number}", path=path, reason=reason, seen=seen)
 
     async def _read(self, request: Request) -> FormData:
         """Return the form, if it may have something done (I1)."""
@@ -204,9 +149,6 @@ class ActionPages:
         if not self._site.config.web.actions:
             raise HTTPException(403, "Actions are off. To allow them set `actions = true` in the section [web].")
         return form
-
-    def _read_id(self, form: FormData) -> FindingId:
-        return FindingId(read_finding_id(form))
 
     async def _find_root(self, form: FormData) -> bytes:
         text = str(form.get("root", ""))
@@ -246,39 +188,44 @@ class ActionPages:
         self._throttle.note_success(session)
         return None
 
-    async def _act(self, request: Request, act: Act, back: str) -> Response:
-        def ask(daemon: DaemonClient) -> str:
-            done = daemon.act(act, _PATIENCE_S)
-            assert isinstance(done, ActDone)
-            return done.message
+    async def _act(self, request: Request, verb: ActVerb, back: str, **fields: Any) -> Response:
+        act = Act(verb, Actor(PAGE_OWNER, find_address(request)), **fields)
+        return await self._ask(request, lambda daemon: daemon.act(act, _PATIENCE_S), back, act)
 
-        return await self._ask(request, ask, back)
-
-    async def _ask(self, request: Request, ask: Ask, back: str) -> Response:
-        """Ask the service, and show what came of it with the way back."""
+    async def _ask(self, request: Request, ask: Ask, back: str, act: Act | None = None) -> Response:
+        """Ask the service, in threads that no page waits for; show what came of it, or the plan, with the way back."""
         try:
-            message = await self._in_thread(lambda: self._with_daemon(ask))
+            done = await anyio.to_thread.run_sync(self._ask_daemon, ask, limiter=self._limiter)
         except AppError as error:
-            return self._fail(request, error)
-        return self._show_done(request, message, back)
-
-    def _show_done(self, request: Request, message: str, back: str) -> Response:
+            return self._site.render_error(request, 409, "This was not done", printable(str(error)))
+        if isinstance(done, RepairPlanned):
+            assert act is not None
+            has_changed = act.verb is ActVerb.REPAIR
+            return self._site.render(
+                request,
+                "plan.html",
+                status_code=409 if has_changed else 200,
+                title="Plan of the repair",
+                lines=done.lines[1:],
+                can_repair=json.loads(done.plan)["standing"] == "repairable",
+                headline=done.lines[0].rpartition(": ")[2],
+                seen=done.token,
+                has_changed=has_changed,
+                number=int(back.rpartition("/")[2]),
+                file_path=act.path,
+            )
         self._site.forget_status()
+        message = done if isinstance(done, str) else done.message
         return self._site.render(request, "done.html", title="Done", message=message, back=back)
 
-    def _with_daemon(self, ask: Callable[[DaemonClient], Answer]) -> Answer:
+    def _ask_daemon(self, ask: Ask) -> str | ActDone | RepairPlanned:
         daemon = find_daemon_of(self._site.catalog_path)
         if daemon is None:
             raise CatalogError("the service does not run, and only it can do this; start it: systemctl start integrity")
         with daemon:
             return ask(daemon)
 
-    async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
-        """Run what may take minutes in threads that no page waits for."""
-        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
-    def _fail(self, request: Request, error: AppError) -> Response:
-        return self._site.render_error(request, 409, "This was not done", printable(str(error)))
-
-    def _actor(self, request: Request) -> Actor:
-        return Actor(PAGE_OWNER, find_address(request))
+def _queue(job: Job, path: bytes, done: str, daemon: DaemonClient) -> str:
+    daemon.queue(JobRequest(job, (path,), scan=ScanOptions(), scrub=ScrubOptions()))
+    return done

@@ -22,9 +22,9 @@ from integrity.model import RootId
 from integrity.paths import absolute
 from integrity.views.explain import describe_file
 from integrity.web.drawings import layout_tree_map
-from integrity.web.filters import quote_path
 from integrity.web.pages.findings import collect_evidence
 from integrity.web.query import read_at, read_bytes, read_raw_path
+from integrity.web.rendering import quote_path
 from integrity.words.text import count
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from integrity.verdict import CopyVote
 from integrity.views.copies import join_seen
 from integrity.views.explain import READ_HOW, describe_copy_state, digest_fields
 from integrity.web.drawings import BarPart, BlockMap, layout_bar, map_damage
-from integrity.web.filters import quote_path
 from integrity.web.pages.actions import find_check
 from integrity.web.pages.pictures import find_sides
 from integrity.web.query import includes_resolved, read_number, read_word
+from integrity.web.rendering import quote_path
 from integrity.words.findings import damage, describe_names, gather, make_card, sort_by_gravity
 from integrity.words.text import exact_time, local_time
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from integrity.alerts.status import find_alert_status
@@ -23,14 +26,18 @@ from integrity.web.drawings import BarPart, layout_bar
 from integrity.words.text import PLAIN, count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from starlette.requests import Request
 
+    from integrity.config.sample import Setting
     from integrity.jobs.compare.deadline import CopyStatus
     from integrity.jobs.status import RootStatus, Status
     from integrity.model import FindingKind
+    from integrity.web.security import Sessions
     from integrity.web.site import Site
+
+    Section = tuple[str, list[Setting]]
 
 
 _CLASSES = {Age.UNCOVERED: "problem"}
@@ -136,6 +143,7 @@ def show_copies(site: Site, request: Request) -> Response:
 
 
 _SHOWN = 100
+_LOOK_S = 2.0
 
 
 def show_alerts(site: Site, request: Request) -> Response:
@@ -152,17 +160,6 @@ def show_alerts(site: Site, request: Request) -> Response:
         channels=alerts.channels,
         sent=sent,
     )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from starlette.requests import Request
-
-    from integrity.config.sample import Setting
-    from integrity.web.site import Site
-
-    Section = tuple[str, list[Setting]]
 
 
 def _select(sections: Sequence[Section], *, is_default: bool) -> list[Section]:
@@ -188,3 +185,24 @@ def show_settings(site: Site, request: Request) -> Response:
         changed=_select(sections, is_default=False),
         defaults=_select(sections, is_default=True),
     )
+
+
+async def send_live(site: Site, sessions: Sessions, request: Request) -> Response:
+    """
+    Send what runs now, as it changes, until the viewer goes or the session ends.
+
+    All viewers share one question to the service each two seconds (``Site.find_live``).
+    """
+    session = request.scope["state"]["session"]
+
+    async def list_events() -> AsyncIterator[ServerSentEvent]:
+        template, said = site.templates.get_template("now.html"), ""
+        while sessions.holds(session):
+            live = await run_in_threadpool(site.find_live)
+            text = template.render(live=live, idleness=find_idleness(live))
+            if text != said:
+                said = text
+                yield ServerSentEvent(text, event="state")
+            await asyncio.sleep(_LOOK_S)
+
+    return EventSourceResponse(list_events(), ping=30)
