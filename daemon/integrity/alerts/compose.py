@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from integrity import program
-from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, Layout, MailDraft, Section
+from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, MailDraft, Section, write_message
 from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
 from integrity.config import format_size
@@ -189,6 +189,9 @@ class Composer:
         opening: Sequence[str],
     ) -> Message:
         draft = MailDraft(
+            hostname=self.hostname,
+            page_url=self.page_url,
+            list_all=program.command("findings"),
             kind=kind,
             subject=subject,
             opening=opening,
@@ -197,7 +200,7 @@ class Composer:
             incidents=[int(finding.id) for finding in findings],
             notice="this is a drill" if self.is_drill else "",
         )
-        return Layout(self.hostname, self.page_url).write(draft, self.make_token(), now)
+        return write_message(draft, self.make_token(), now)
 
 
 def _open(
@@ -307,7 +310,9 @@ def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
 
 def _count_kinds(findings: Sequence[Finding]) -> str:
     """Return the number of each kind of finding, the gravest first: of the two gravest, and of all problems."""
-    kinds = Counter(phrase for phrase, _ in dict.fromkeys(_find_subject(one) for one in sort_by_gravity(findings)))
+    # A file is damaged once, whatever was found of it.
+    subjects = {(_find_phrase(one), one.root, one.path or one.id, one.copy): None for one in sort_by_gravity(findings)}
+    kinds = Counter(phrase for phrase, *_ in subjects)
     problems = {_find_phrase(finding) for finding in findings if finding.kind in INTEGRITY_PROBLEMS}
     suffixes = {(finding.path or b"").rpartition(b".")[2].lower() for finding in findings}
     noun = next((noun for noun, known in _TYPES.items() if suffixes <= known), "file")
@@ -399,11 +404,6 @@ def say_what_to_do(findings: Sequence[Finding], steps: Sequence[NextStep]) -> st
     else:
         step = NextStep("see the next step of each below; all are listed by", program.command("findings"))
     return f"What to do: {printable(step.words)}" + (f":  {printable(step.command)}" if step.command else ".")
-
-
-def _find_subject(finding: Finding) -> tuple[Phrase, tuple[object, ...]]:
-    """Return what is counted as one: a file is damaged once, whatever was found of it."""
-    return _find_phrase(finding), (finding.root, finding.path or finding.id, finding.copy)
 
 
 def _find_phrase(finding: Finding) -> Phrase:

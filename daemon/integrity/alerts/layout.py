@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from integrity import program
 from integrity.catalog.outbox import AlertKind, Message
 from integrity.errors import printable
 from integrity.words.card import Card, cut, safe, write_html, write_mail
@@ -46,16 +45,22 @@ class Section:
     more: int = 0  # findings beyond MOST_ENTRIES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MailDraft:
     """
     A message before it is laid out.
 
     Args:
+        hostname: of the machine; its first part is used in the subject.
+        page_url: of the page, without a slash at the end; findings link to it. Empty: there is none.
+        list_all: how to see what the message leaves out.
         subject: without the name of the host.
         notice: stands before the subject, such as "this is a drill".
     """
 
+    hostname: str
+    page_url: str
+    list_all: str
     kind: AlertKind
     subject: str
     opening: Sequence[str]
@@ -65,48 +70,34 @@ class MailDraft:
     notice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """
-    Lay out the messages of one machine.
-
-    Args:
-        page_url: of the page, without a slash at the end; findings link to it. Empty: there is none.
-        list_all: how to see what a message leaves out.
-    """
-
-    hostname: str
-    page_url: str = ""
-    list_all: str = ""
-
-    def write(self, draft: MailDraft, token: str, now: int) -> Message:
-        """Return the message. ``token``: the unique part of its Message-ID."""
-        host = printable(self.hostname.partition(".")[0])
-        shown = list(_shorten(draft.sections, self.list_all or program.command("findings")))
-        heading = ": ".join(part for part in (host, draft.notice, draft.subject) if part)
-        subject = cut(f"[integrity] {heading}", 250)
-        facts = {
-            "type": "alert",
-            "schema": 1,
-            "kind": draft.kind.value,
-            "host": self.hostname,
-            "subject": subject,
-            "created_at": iso_time(now),
-            "findings_count": len(draft.incidents),
-            "findings": draft.facts[:MOST_FACTS],
-        }
-        # A Message-ID can't contain all that a host name can.
-        domain = re.sub(r"[^A-Za-z0-9.-]", "-", self.hostname).strip(".-") or "localhost"
-        return Message(
-            kind=draft.kind,
-            message_id=f"<{token}@{domain}>",
-            subject=subject,
-            body=_write_text(heading, draft.opening, shown, self.page_url),
-            html=_write_html(heading, draft.opening, shown, self.page_url),
-            facts=json.dumps(facts, separators=(",", ":")),
-            incidents=tuple(draft.incidents[:MOST_FACTS]),
-            created_at=now,
-        )
+def write_message(draft: MailDraft, token: str, now: int) -> Message:
+    """Lay out a message. ``token``: the unique part of its Message-ID."""
+    host = printable(draft.hostname.partition(".")[0])
+    shown = list(_shorten(draft.sections, draft.list_all))
+    heading = ": ".join(part for part in (host, draft.notice, draft.subject) if part)
+    subject = cut(f"[integrity] {heading}", 250)
+    facts = {
+        "type": "alert",
+        "schema": 1,
+        "kind": draft.kind.value,
+        "host": draft.hostname,
+        "subject": subject,
+        "created_at": iso_time(now),
+        "findings_count": len(draft.incidents),
+        "findings": draft.facts[:MOST_FACTS],
+    }
+    # A Message-ID can't contain all that a host name can.
+    domain = re.sub(r"[^A-Za-z0-9.-]", "-", draft.hostname).strip(".-") or "localhost"
+    return Message(
+        kind=draft.kind,
+        message_id=f"<{token}@{domain}>",
+        subject=subject,
+        body=_write_text(heading, draft.opening, shown, draft.page_url),
+        html=_write_html(heading, draft.opening, shown, draft.page_url),
+        facts=json.dumps(facts, separators=(",", ":")),
+        incidents=tuple(draft.incidents[:MOST_FACTS]),
+        created_at=now,
+    )
 
 
 def _shorten(sections: Sequence[Section], list_all: str) -> Iterator[Section]:

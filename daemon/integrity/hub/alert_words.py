@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, Layout, MailDraft, Section
+from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, MailDraft, Section, write_message
 from integrity.catalog.outbox import AlertKind, Message
 from integrity.errors import printable
 from integrity.hub.findings import HubFinding
@@ -72,11 +72,21 @@ class HubComposer:
         now: int,
     ) -> Message:
         ids = [one.id for one in found]
-        draft = MailDraft(kind, subject, opening, sections, [_facts(one) for one in found[:MOST_FACTS]], ids)
         # The same after a crash between sending and recording: then mail programs show it once.
         token = hashlib.sha256(repr((kind, [(one.id, one.updated_at) for one in found])).encode()).hexdigest()[:32]
         see = f"see {self.page_url}/findings" if self.page_url else "see the findings on the page of the hub"
-        return Layout(self.hostname, self.page_url, see).write(draft, token, now)
+        draft = MailDraft(
+            hostname=self.hostname,
+            page_url=self.page_url,
+            list_all=see,
+            kind=kind,
+            subject=subject,
+            opening=opening,
+            sections=sections,
+            facts=[_facts(one) for one in found[:MOST_FACTS]],
+            incidents=ids,
+        )
+        return write_message(draft, token, now)
 
 
 def sort_by_gravity(findings: Sequence[HubFinding]) -> list[HubFinding]:

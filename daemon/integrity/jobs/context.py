@@ -288,7 +288,7 @@ class RootRun:
         if copy is None and record is not None and (step is None or kind in ARCHIVE_FINDINGS):
             advice = advise_repair(connection, self.root.id, self.root.path, record.path, record.id, kind)
             if advice is not None:
-                step = advice.step if step is None else f"{step}; otherwise, {advice.step}"
+                step = advice.words if step is None else f"{step}; otherwise, {advice.words}"
                 command = advice.command
         new = NewFinding(
             kind,
@@ -367,7 +367,7 @@ class RootRun:
 
     def note_skipped(self, path: bytes, reason: SkipReason) -> None:
         """Report a name that was skipped."""
-        self._note(Note(NoteKind.SKIPPED, self.root.path, path, messages.skipped(reason), reason))
+        self._note(Note(NoteKind.SKIPPED, self.root.path, path, messages.SKIPPED[reason], reason))
 
     def note(self, kind: NoteKind, path: bytes | None, message: str, skip_reason: SkipReason | None = None) -> None:
         """Report something worth listing."""

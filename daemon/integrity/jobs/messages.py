@@ -304,7 +304,7 @@ def unshown(count: int) -> str:
     )
 
 
-_SKIPPED = {
+SKIPPED = {
     SkipReason.EXCLUDED: "excluded",
     SkipReason.SPECIAL: "not a regular file (a FIFO, socket, or device)",
     SkipReason.SYMLINK: "a symbolic link",
@@ -316,10 +316,6 @@ _SKIPPED = {
 
 def resolved(finding: Finding, resolution: str) -> str:
     return f"finding {finding.id}, {headline(finding.kind, finding.certainty)}, is resolved: {resolution}"
-
-
-def skipped(reason: SkipReason) -> str:
-    return _SKIPPED[reason]
 
 
 def suspended(reason: str) -> str:

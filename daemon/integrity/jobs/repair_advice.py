@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from integrity.catalog import findings
 from integrity.catalog.copies import find_copies, find_good_copy
@@ -10,7 +10,7 @@ from integrity.catalog.parity import find_covers
 from integrity.config.copy_urls import PARITY, keeps_versions
 from integrity.copies.filenames import is_below
 from integrity.errors import printable
-from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
+from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, NextStep, Subject
 from integrity.model import Certainty, CopyId, FileId, FindingKind, RootId
 from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import VERDICTS, ArbitrationOutcome, CopyVote, FileState, Judgement, find_stand, find_step
@@ -32,13 +32,6 @@ _LOOK = "look which of your backups have it as it was recorded"
 _NO_VERSION = "none of the versions of your backups has it as it was recorded; see what they have"
 
 
-class Advice(NamedTuple):
-    """What to do, as text and as a command."""
-
-    step: str
-    command: str | None
-
-
 def advise_repair(
     connection: Connection,
     root_id: RootId,
@@ -48,7 +41,7 @@ def advise_repair(
     kind: FindingKind,
     *,
     unless: CopyId | None = None,
-) -> Advice | None:
+) -> NextStep | None:
     """
     Return how to repair a file from the latest good copy, or from one with a good version, or how to find such a one.
 
@@ -71,13 +64,13 @@ def advise_repair(
         seen = next((one.versions for one in about if one.versions is not None), None)
         good = [one for one in seen or () if one.content == CopyVote.SAME]
         if has_parity and not good:
-            return Advice(_HEAL, f"{REPAIR} {shell_path(absolute(root, path))} {FROM_PARITY}")
+            return NextStep(_HEAL, f"{REPAIR} {shell_path(absolute(root, path))} {FROM_PARITY}")
         covering = (one for one in find_copies(connection, root_id) if is_below(path, one.prefix))
         if seen is None and not any(keeps_versions(one.url) for one in covering):
             return None
         if not good:
             look = _LOOK if seen is None else _NO_VERSION
-            return Advice(look, f"integrity versions {shell_path(absolute(root, path))}")
+            return NextStep(look, f"integrity versions {shell_path(absolute(root, path))}")
         last = max(good, key=lambda one: one.taken_at)
         name, taken = last.copy, utc_time(last.taken_at)
         has, of = (sum(1 for one in some if one.copy == name) for some in (good, seen or ()))
@@ -86,7 +79,7 @@ def advise_repair(
     if has_parity:
         words += f"; its parity may heal it without a backup, too: {FROM_PARITY}"
     places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(name)}
-    return Advice(words, command.format(**places))
+    return NextStep(words, command.format(**places))
 
 
 def renew_copy_advice(

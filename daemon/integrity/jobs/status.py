@@ -239,6 +239,11 @@ def _find_root_status(
 
         facts = find_facts(connection, root, verify_every_s=settings.verify_every_s, now=now)
         plan = make_plan(facts, windows, verify_every_s=settings.verify_every_s, now=now)
+    own_checks = None
+    if settings.inspect:
+        from integrity.catalog.own_checks import count_own_checks  # here, for most roots are not inspected
+
+        own_checks = count_own_checks(connection, root.id)
     return RootStatus(
         root=root,
         settings=settings,
@@ -253,16 +258,10 @@ def _find_root_status(
         windows=config.schedule.scrub,
         devices=tuple(find_reports(connection, root)),
         told_twice=findings.count_told_twice(connection, root.id),
-        own_checks=_count_own_checks(connection, root.id) if settings.inspect else None,
+        own_checks=own_checks,
         protection=find_protection(connection, root.id),
         last_protect=_last(runs, Job.PROTECT),
     )
-
-
-def _count_own_checks(connection: "Connection", root_id: RootId) -> "OwnCheckCounts":
-    from integrity.catalog.own_checks import count_own_checks  # here, for most roots are not inspected
-
-    return count_own_checks(connection, root_id)
 
 
 def _uses_windows(connection: "Connection", root: RootRecord) -> bool:

@@ -40,11 +40,9 @@ def describe_copy(one: CopyStatus, status: Status, live: ServiceView, styler: St
     name = "" if one.name == one.url else f" {printable(one.name)}:"
     yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
     yield f"  compared   {describe_comparisons(one, styler)}"
-    level = describe_level(one)
-    if level:
+    if level := describe_level(one):
         yield f"  level      {level}"
-    wait = find_wait(live, one.name)
-    if wait is not None:
+    if (wait := find_wait(live, one.name)) is not None:
         yield f"  now        {printable(wait)}"
     unreachable, open_kinds = describe_unreachable(one.name, status.find_unreachable(one)), status.count_open(one)
     if unreachable:
@@ -276,9 +274,10 @@ def describe_file_difference(found: FileDifference) -> Iterator[str]:
     from integrity.jobs.byte_pattern import SIDE_NAMES, Side, describe_difference  # here, for --help does without
 
     difference = found.difference
+    place = f"{show_path(found.place)} in {printable(found.copy)}"
     yield show_path(found.path)
     yield f"  your file   {_describe_side(difference.file_bytes, found.file_mtime_ns)}"
-    yield f"  the backup  {_describe_side(difference.copy_bytes, found.copy_mtime_ns)}: {_show_place(found)}"
+    yield f"  the backup  {_describe_side(difference.copy_bytes, found.copy_mtime_ns)}: {place}"
     yield f"  result      {describe_difference(difference) or 'The two are equal.'}"
     if not difference.ranges:
         return
@@ -290,10 +289,6 @@ def describe_file_difference(found: FileDifference) -> Iterator[str]:
     more = difference.range_count - len(difference.ranges)
     if more:
         yield f"  {more:,} more range{'' if more == 1 else 's'} not shown"
-
-
-def _show_place(found: FileDifference) -> str:
-    return f"{show_path(found.place)} in {printable(found.copy)}"
 
 
 def _describe_side(size_bytes: int, mtime_ns: int | None) -> str:

@@ -20,8 +20,7 @@ from integrity.words.text import JsonObject, exact_time, iso_time, local_time
 if TYPE_CHECKING:
     from integrity.catalog.copies import CopyState
     from integrity.catalog.rows import FileRecord
-    from integrity.catalog.versions import FileVersion
-    from integrity.jobs.explain import FileCopy, FileStory
+    from integrity.jobs.explain import FileStory
     from integrity.model import Digests
     from integrity.words.text import Styler
 
@@ -49,52 +48,6 @@ def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
     yield f"  root        {show_path(story.root)}"
     if story.record is not None or not story.is_folder:
         yield from describe_file(story)
-    yield from _describe_findings(story, styler)
-
-
-def describe_file(story: FileStory) -> Iterator[str]:
-    """Write what is known of a file, first of all how it is, without its findings."""
-    yield f"  state       {_describe_state(story)}"
-    if story.record is not None:
-        yield from _describe_record(story.record)
-    if story.imported_from is not None:
-        yield f"  manifest    it was equal to what {printable(story.imported_from)} says of it"
-    if story.candidate is not None:
-        yield f"  waiting     {_describe_candidate(story.candidate)}"
-    yield from _describe_history(story)
-    for copy in story.copies:
-        where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
-        yield f"  copy        {printable(where)}: {describe_copy_state(copy.state, is_left_out=copy.is_left_out)}"
-        if copy.has_bytes and _differs(story, copy):
-            words = "compare --blocks", absolute(story.root, story.path), f"--with {shell_word(copy.name)}"
-            yield f"              how the two differ:  {program.command(*words)}"
-    if not story.copies:
-        yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
-
-
-def _differs(story: FileStory, copy: FileCopy) -> bool:
-    if copy.state is None:
-        return False
-    is_damaged = any(one.kind in REPAIRABLE and one.copy is None for one in story.open_findings)
-    return copy.state.vote in _OTHER_CONTENT or (is_damaged and copy.state.vote is CopyVote.SAME)
-
-
-def _describe_state(story: FileStory) -> str:
-    """Say in one line how a file is, and whether what is wrong with it can be made good."""
-    record = story.record
-    if record is None:
-        return "not recorded (any longer)"
-    damaged_at = [one.updated_at for one in story.open_findings if one.kind in REPAIRABLE and one.copy is None]
-    if damaged_at:
-        intact = sum(copy.state is not None and copy.state.vote in _INTACT for copy in story.copies)
-        known = f"copies known to be intact: {intact} of {len(story.copies)}" if story.copies else "no copy is known"
-        return f"NOT INTACT, last found so {local_time(max(damaged_at))}; {known}"
-    if record.verified_at is None:
-        return "recorded, never verified by reading it from the disk"
-    return f"intact when it was last read from the disk, {local_time(record.verified_at)}"
-
-
-def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
     for line in list_lines([(one,) for one in story.findings if one not in story.open_findings]):
         yield f"  resolved    {line.strip()}"
     if not story.open_findings:
@@ -107,7 +60,46 @@ def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
             yield from (f"    {span}" for span in spans)
 
 
-VOTES = {
+def describe_file(story: FileStory) -> Iterator[str]:
+    """Write what is known of a file, first of all how it is, without its findings."""
+    damaged_at = [one.updated_at for one in story.open_findings if one.kind in REPAIRABLE and one.copy is None]
+    yield f"  state       {_describe_state(story, damaged_at)}"
+    if story.record is not None:
+        yield from _describe_record(story.record)
+    if story.imported_from is not None:
+        yield f"  manifest    it was equal to what {printable(story.imported_from)} says of it"
+    if story.candidate is not None:
+        seen = f"seen {local_time(story.candidate.recorded_at)}"
+        size = format_size(story.candidate.witness.size_bytes)
+        other = f"other content, {size} ({seen}), that did not replace the record"
+        yield f"  waiting     {f'the file was gone ({seen}); its record is kept' if story.candidate.is_gone else other}"
+    yield from _describe_history(story)
+    for copy in story.copies:
+        where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
+        yield f"  copy        {printable(where)}: {describe_copy_state(copy.state, is_left_out=copy.is_left_out)}"
+        vote = copy.state and copy.state.vote
+        if copy.has_bytes and (vote in _OTHER_CONTENT or (damaged_at and vote is CopyVote.SAME)):
+            words = "compare --blocks", absolute(story.root, story.path), f"--with {shell_word(copy.name)}"
+            yield f"              how the two differ:  {program.command(*words)}"
+    if not story.copies:
+        yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
+
+
+def _describe_state(story: FileStory, damaged_at: list[int]) -> str:
+    """Say in one line how a file is, and whether what is wrong with it can be made good."""
+    record = story.record
+    if record is None:
+        return "not recorded (any longer)"
+    if damaged_at:
+        intact = sum(copy.state is not None and copy.state.vote in _INTACT for copy in story.copies)
+        known = f"copies known to be intact: {intact} of {len(story.copies)}" if story.copies else "no copy is known"
+        return f"NOT INTACT, last found so {local_time(max(damaged_at))}; {known}"
+    if record.verified_at is None:
+        return "recorded, never verified by reading it from the disk"
+    return f"intact when it was last read from the disk, {local_time(record.verified_at)}"
+
+
+_VOTES = {
     CopyVote.SAME: "intact",
     CopyVote.OLDER: "an older version",
     CopyVote.RENAMED: "intact, under another name",
@@ -134,7 +126,7 @@ def describe_copy_state(state: CopyState | None, *, is_left_out: bool) -> str:
         witness = "; never found with a recorded content"
         if found is not None and found.recorded_at is not None:
             witness = f"; found with a recorded content {local_time(found.recorded_at)}"
-    return f"{VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}{witness}"
+    return f"{_VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}{witness}"
 
 
 def _describe_history(story: FileStory) -> Iterator[str]:
@@ -175,13 +167,6 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
         yield "  note        it was replaced or touched (see inode), and not read since; the next scrub verifies it"
     if record.is_frozen:
         yield "  note        its record is kept until its open finding is resolved"
-
-
-def _describe_candidate(candidate: FileVersion) -> str:
-    seen = f"seen {local_time(candidate.recorded_at)}"
-    if candidate.is_gone:
-        return f"the file was gone ({seen}); its record is kept"
-    return f"other content, {format_size(candidate.witness.size_bytes)} ({seen}), that did not replace the record"
 
 
 def file_object(story: FileStory) -> JsonObject:

@@ -21,7 +21,6 @@ from integrity.words.findings import describe_kinds, find_source, finding_object
 from integrity.words.text import JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
-    from integrity.catalog.outbox import ChannelState
     from integrity.catalog.runs import ActionRecord, RunRecord
     from integrity.jobs.hub_status import HubStatus
     from integrity.jobs.status import RootStatus, Status
@@ -56,15 +55,19 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     damage = Counter({kind: number for kind, number in open_kinds.items() if kind in INTEGRITY_PROBLEMS})
     doubts = [describe_failing(one.own_checks) for one in status.roots if one.own_checks is not None]
     doubts = [text for text in doubts if text]
-    doubts += [text for one in status.roots for text in _find_gap(one)]
+    doubts += [text for root in status.roots for text in _find_gap(root)]
     doubts += find_trouble(status, live)
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
     doubts += [describe_unreachable(name, since) for (_, name), since in status.unreachable.items()]
     doubts += _describe_gaps(open_kinds - Counter({FindingKind.COPY_UNREADABLE: len(status.unreachable)}))
-    doubts += [_describe_failure(one) for one in status.lasting_failures]
-    silence = _find_silence(status.hub, status.at)
-    doubts += [] if silence is None else [silence]
-    doubts += [text for one in status.roots for text in _find_unverified(one)]
+    for one in status.lasting_failures:
+        since = "" if one.failing_since is None else f" since {local_time(one.failing_since)}"
+        doubts.append(f"Alerts by {printable(one.name)} fail{since}: {printable(one.last_error or '')}.")
+    hub = status.hub
+    if hub is not None and hub.failing_since is not None and hub.is_silent(status.at):
+        silent = format_duration(status.at - hub.failing_since)
+        doubts.append(f"The hub was not told anything for {silent}: {hub.last_error}.")
+    doubts += [text for root in status.roots for text in _find_unverified(root)]
     if damage:
         text = describe_kinds(damage, status.worst, status.told_twice)
         return Sentence(Gravity.PROBLEM, f"{text}{_describe_repair(status.worst)}.", tuple(doubts))
@@ -129,13 +132,10 @@ def _find_unverified(one: RootStatus) -> list[str]:
     covered, place = one.coverage, show_path(one.root.path)
     if covered.never_verified_files and one.root.state is RootState.ACTIVE and not one.is_overdue:
         size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
+        due = "" if one.due_at is None else f"; that is due by {local_time(one.due_at)}"
         have = "has" if covered.never_verified_files == 1 else "have"
-        return [f"{size} in {place} {have} not been verified since recorded{_due(one)}."]
+        return [f"{size} in {place} {have} not been verified since recorded{due}."]
     return []
-
-
-def _due(one: RootStatus) -> str:
-    return "" if one.due_at is None else f"; that is due by {local_time(one.due_at)}"
 
 
 def _describe_gaps(open_kinds: Counter[FindingKind]) -> list[str]:
@@ -154,18 +154,6 @@ def find_trouble(status: Status, live: ServiceView) -> list[str]:
     if live.stop_reason:
         return [f"The service can't record what it finds: {live.stop_reason}."]
     return [find_idleness(live)[0]] if live.trouble is not None or live.is_missing else []
-
-
-def _describe_failure(one: ChannelState) -> str:
-    since = "" if one.failing_since is None else f" since {local_time(one.failing_since)}"
-    return f"Alerts by {printable(one.name)} fail{since}: {printable(one.last_error or '')}."
-
-
-def _find_silence(hub: HubStatus | None, now: int) -> str | None:
-    """Say in a sentence that the hub is not told; None if it is, or was until a short time ago."""
-    if hub is None or not hub.is_silent(now) or hub.failing_since is None:
-        return None
-    return f"The hub was not told anything for {format_duration(now - hub.failing_since)}: {hub.last_error}."
 
 
 _STATES = {Gravity.GOOD: "ok", Gravity.WARNING: "gap", Gravity.PROBLEM: "problem"}

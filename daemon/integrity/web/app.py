@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter
 from starlette.routing import Route
 
 from integrity.errors import CatalogCorrupt, CatalogLocked, CatalogMissing, SchemaMismatch
@@ -18,7 +19,7 @@ from integrity.web.pages.browse import BrowsePages
 from integrity.web.pages.findings import show_finding, show_findings
 from integrity.web.pages.manual import MANUAL_PAGES
 from integrity.web.pages.overview import send_live, show_alerts, show_copies, show_overview, show_settings
-from integrity.web.pages.pictures import PicturePages
+from integrity.web.pages.pictures import show_side
 from integrity.web.pages.runs import show_run, show_runs
 from integrity.web.passwords import LoginThrottle
 from integrity.web.query import read_pages
@@ -62,10 +63,11 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
     is_secure = web.has_tls or web.public_url.startswith("https:")
     sessions = Sessions(passwords)
     throttle = LoginThrottle()
+    show_picture = partial(show_side, site, CapacityLimiter(1))
     routes = (
         *Access(site, passwords, sessions, throttle, is_secure=is_secure).routes(),
         *ActionPages(site, passwords, throttle).routes(),
-        *PicturePages(site).routes(),
+        Route("/findings/{finding_id:number}/pictures/{side}", show_picture, methods=["GET"]),
         *BrowsePages(site).routes(),
         *read_pages(site, _PAGES),
         Route("/live", partial(send_live, site, sessions), methods=["GET"]),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import NamedTuple
@@ -65,8 +64,7 @@ class BlockCell(NamedTuple):
     y: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlockMap:
+class BlockMap(NamedTuple):
     """The blocks of a file as a grid, row by row; the last cell may stand for fewer blocks."""
 
     cells: tuple[BlockCell, ...]

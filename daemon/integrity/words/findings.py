@@ -144,7 +144,11 @@ def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[F
     ``are_over``: they are resolved, and similar if they ended alike.
     """
     groups: dict[_SameText, list[Finding]] = {}
-    keys = [_find_same(finding, are_over=are_over) if _is_told_together(finding) else None for finding in findings]
+    keys: list[_SameText | None] = []
+    for finding in findings:
+        has_common = finding.copy is not None or KINDS[finding.kind].together
+        has_key = finding.path is not None and has_common
+        keys.append(_find_same(finding, are_over=are_over) if has_key else None)
     for finding, key in zip(findings, keys, strict=True):
         if key is not None:
             groups.setdefault(key, []).append(finding)
@@ -153,10 +157,6 @@ def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[F
             yield (finding,)
         elif groups[key][0] is finding:
             yield tuple(groups[key])
-
-
-def _is_told_together(finding: Finding) -> bool:
-    return finding.path is not None and (finding.copy is not None or bool(KINDS[finding.kind].together))
 
 
 def _find_same(finding: Finding, *, are_over: bool) -> _SameText:

@@ -107,5 +107,5 @@ def _advise(catalog: Catalog, finding: Finding, seen: list[SeenVersion]) -> Find
         findings.set_versions(connection, finding.id, seen)
         advice = advise_repair(connection, target.root.id, target.root.path, record.path, record.id, finding.kind)
         if advice is not None:
-            findings.set_step(connection, [finding.id], advice.step, advice.command)
+            findings.set_step(connection, [finding.id], advice.words, advice.command)
         return next(iter(findings.get_findings(connection, [finding.id])), None)

@@ -14,7 +14,6 @@ import anyio
 from anyio import CapacityLimiter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Route
 
 from integrity.errors import AppError, CatalogError, printable
 from integrity.jobs.byte_pattern import Side
@@ -24,8 +23,6 @@ from integrity.service.control.requests import AskPicture
 from integrity.service.control.socket import find_daemon_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from starlette.requests import Request
 
     from integrity.jobs.explain import FileStory
@@ -47,32 +44,22 @@ class PictureSide(NamedTuple):
     why_not: str = ""
 
 
-class PicturePages:
-    """Serves the pictures."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._limiter = CapacityLimiter(1)
-
-    def routes(self) -> Sequence[Route]:
-        return (Route("/findings/{finding_id:number}/pictures/{side}", self.show_side, methods=["GET"]),)
-
-    async def show_side(self, request: Request) -> Response:
-        """Serve one side of a finding, if it is a picture."""
-        side = request.path_params["side"]
-        if request.method != "GET" or side not in Side.__members__.values():
-            raise HTTPException(404)
-        question = AskPicture(request.path_params["finding_id"], Side(side), has_data=True)
-        if question.finding < 1:
-            raise HTTPException(404)
-        async with self._limiter:
-            try:
-                found = await anyio.to_thread.run_sync(_ask, self._site, question, _PATIENCE_S)
-            except AppError as error:
-                raise HTTPException(404, printable(str(error))) from error
-        if found.content_type not in CONTENT_TYPES or not found.data:
-            raise HTTPException(404)
-        return Response(found.data, media_type=found.content_type, headers=_HEADERS)
+async def show_side(site: Site, limiter: CapacityLimiter, request: Request) -> Response:
+    """Serve one side of a finding, if it is a picture."""
+    side = request.path_params["side"]
+    if request.method != "GET" or side not in Side.__members__.values():
+        raise HTTPException(404)
+    question = AskPicture(request.path_params["finding_id"], Side(side), has_data=True)
+    if question.finding < 1:
+        raise HTTPException(404)
+    async with limiter:
+        try:
+            found = await anyio.to_thread.run_sync(_ask, site, question, _PATIENCE_S)
+        except AppError as error:
+            raise HTTPException(404, printable(str(error))) from error
+    if found.content_type not in CONTENT_TYPES or not found.data:
+        raise HTTPException(404)
+    return Response(found.data, media_type=found.content_type, headers=_HEADERS)
 
 
 def find_sides(site: Site, finding: Finding, story: FileStory | None) -> list[PictureSide]:
