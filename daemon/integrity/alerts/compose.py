@@ -209,8 +209,10 @@ def _open(
     """Return the first lines of a message: what happened, how bad it is, what to do, when, and what to know first."""
     (first, *others) = gather(findings)
     steps = () if others else make_card(first).steps
+    what = sum_up(findings).replace(": not being checked", ", so nothing there is being checked")
+    problems = "a problem" if len(findings) == 1 else "problems"
     lines = [
-        say_what(findings, is_known=is_known),
+        f"These findings are still open: {what}." if is_known else f"integrity found {problems}: {what}.",
         say_how_bad(findings, files),
         say_what_to_do(findings, steps),
         f"Found: {utc_time(min(finding.opened_at for finding in findings))}",
@@ -324,13 +326,6 @@ def _count_kinds(findings: Sequence[Finding]) -> str:
     ]
     more = kinds.total() - sum(kinds[phrase] for phrase in shown)
     return ", ".join(parts) + (f", {more:,} more" if more else "")
-
-
-def say_what(findings: Sequence[Finding], *, is_known: bool) -> str:
-    """Return the first sentence of a mail: what happened. ``is_known``: it was reported before."""
-    what = sum_up(findings).replace(": not being checked", ", so nothing there is being checked")
-    problems = "a problem" if len(findings) == 1 else "problems"
-    return f"These findings are still open: {what}." if is_known else f"integrity found {problems}: {what}."
 
 
 def say_how_bad(findings: Sequence[Finding], files: int) -> str:

@@ -79,12 +79,16 @@ class ConsoleReport:
     def show(self) -> None:
         """Print what was kept."""
         self._progress.close()
-        self._print_notes()
-        if self._findings:
-            self._print_findings()
-
-    def _print_findings(self) -> None:
         output = self._output
+        for kind, notes in self._notes.items():
+            for note in notes:
+                place = f"{_clip(show_path(absolute(note.root, note.path)))}: " if note.root else ""
+                output.say(f"{kind.value}: {place}{_clip(printable(note.message))}")
+            more = self._note_counts[kind] - len(notes)
+            if more:
+                output.say(f"{kind.value}: and {more:,} more (all of them with -v)")
+        if self._notes:
+            output.say()
         groups = list(gather(sort_by_gravity(self._findings.values())))[:_ENTRIES_SHOWN]
         more = len(self._found) - sum(map(len, groups))
         if more:
@@ -94,17 +98,6 @@ class ConsoleReport:
             for line in write_terminal(make_card(group), output):
                 output.tell(line)
             output.tell()
-
-    def _print_notes(self) -> None:
-        for kind, notes in self._notes.items():
-            for note in notes:
-                place = f"{_clip(show_path(absolute(note.root, note.path)))}: " if note.root else ""
-                self._output.say(f"{kind.value}: {place}{_clip(printable(note.message))}")
-            more = self._note_counts[kind] - len(notes)
-            if more:
-                self._output.say(f"{kind.value}: and {more:,} more (all of them with -v)")
-        if self._notes:
-            self._output.say()
 
 
 def _clip(text: str) -> str:

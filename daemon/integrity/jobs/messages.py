@@ -114,14 +114,7 @@ _VOTES_SAID = {
 def own_check_failed(
     found: OwnCheck, version: int, recorded_at: int, before: CheckResult | None, votes: Sequence[tuple[str, CopyVote]]
 ) -> str:
-    """
-    Describe a file that fails the check of its format.
-
-    Args:
-        version: of the record, whose content that is; recorded at ``recorded_at``.
-        before: what the check said of the version before.
-        votes: of the copies, by name.
-    """
+    """Describe a file that fails the check of its format, which said ``before`` of the version before this one."""
     by = "the checksum inside it" if found.has_checksum else "its structure"
     text = f"By {by} ({found.format}), this file is damaged: {found.reason}."
     when = utc_time(recorded_at)
@@ -207,7 +200,6 @@ def on_mirror(mirror: Mirror, bad_devices: Sequence[str], *, is_one_copy: bool) 
     Describe what a mirror below the file system means for damage that was found.
 
     Args:
-        mirror: that the file lies on.
         bad_devices: that hold wrong data; empty where they could not be read one by one.
         is_one_copy: one read of the same data was right, so another half of the mirror is.
     """
@@ -335,11 +327,8 @@ def mass_change(changed: int, removed: int, looked_at: int, earlier: int, why: s
     Describe changes that were held back.
 
     Args:
-        changed: files that are held back because they changed.
-        removed: files that are held back because they are gone.
         looked_at: recorded files when the first of these was noticed.
         earlier: files that changed or went within the day before, and were taken over.
-        why: what speaks against the changes besides their number.
     """
     within = f" ({earlier:,} more within the day before)" if earlier else ""
     reason = "More than usual; this may be accidental or malicious" if why is None else why
@@ -391,17 +380,11 @@ class CopyStory(NamedTuple):
     What people are told of a copy of a file, besides who is right.
 
     Attributes:
-        level: how the copy was examined.
-        reason: why it can't be read.
         content_of: path in the root of the file whose content the copy has.
-        size_bytes: of the copy, if known.
         mtime_ns: of the copy, or of its upload; None if there is none.
-        has_times: the times of the copy say when its files were written.
-        has_ctime: its file system shows whether a program wrote to the file.
-        found_at: when the file that the copy is was first read.
-        had_recorded: it had a recorded version then.
+        has_times: its times say when its files were written; ``has_ctime``: and whether a program did.
+        found_at: when the file that the copy is was first read; ``had_recorded``: with a recorded version.
         recorded_at: when the copy was last found with a recorded version, by whatever file it was then; None: never.
-        own_check: what the check of the side said that fails it, while the other side passes.
         beside: name, answer and time of comparison of the other copies; they decide nothing.
     """
 
@@ -437,7 +420,10 @@ def describe_arbitration(arbitration: Arbitration, state: FileState, story: Copy
         return _ARBITRATIONS[outcome].format(copy=copy, how=how)
     lost = " The original is missing or unreadable." if state is FileState.LOST else ""
     lost = lost or (" The file here is not as recorded either." if state in _NOT_AS_RECORDED else "")
-    return f"{_describe_difference(arbitration, state, story, how)}{lost}{_describe_beside(story)}"
+    # What other copies said decides nothing, for they may all have been made from one of the two sides.
+    known = [f"{name} {_BESIDE[vote]} ({utc_time(at)})" for name, vote, at in story.beside if vote in _BESIDE]
+    beside = f" Other copies, which do not decide: {'; '.join(known[:_REASONS_SHOWN])}." if known else ""
+    return f"{_describe_difference(arbitration, state, story, how)}{lost}{beside}"
 
 
 WRITE_LIST_AGAIN = (
@@ -453,12 +439,11 @@ _NOT_AS_RECORDED = (FileState.DAMAGED, FileState.CONTESTED)
 
 def _describe_difference(arbitration: Arbitration, state: FileState, story: CopyStory, how: str) -> str:
     outcome, copy = arbitration.outcome, story.copy
+    good = f"; {ORIGINAL_UNCHANGED} (just read from its disk)" if state is FileState.GOOD else ""
     if outcome is ArbitrationOutcome.COPY_DIFFERS:
-        good = f"; {ORIGINAL_UNCHANGED} (just read from its disk)" if state is FileState.GOOD else ""
         return f"The backup in {copy} is damaged{how}{good}. {_describe_witness(arbitration, story)}"
     if outcome is ArbitrationOutcome.COPY_INCOMPLETE:
         size = f"the first {story.size_bytes or 0:,} of {story.file_size_bytes:,} bytes"
-        good = f"; {ORIGINAL_UNCHANGED} (just read from its disk)" if state is FileState.GOOD else ""
         return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}{good}."
     if outcome is ArbitrationOutcome.FILE_DIFFERS:
         return (
@@ -520,13 +505,6 @@ def _times(story: CopyStory) -> str:
         return ""
     verb = "modified" if story.has_times else "written there"
     return f": {verb} {utc_time(story.mtime_ns // 10**9)}, your file {utc_time(story.file_mtime_ns // 10**9)}"
-
-
-def _describe_beside(story: CopyStory) -> str:
-    """Say what other copies said; it decides nothing, for they may all have been made from one of the two sides."""
-    known = [(name, vote, at) for name, vote, at in story.beside if vote in _BESIDE]
-    said = "; ".join(f"{name} {_BESIDE[vote]} ({utc_time(at)})" for name, vote, at in known[:_REASONS_SHOWN])
-    return f" Other copies, which do not decide: {said}." if said else ""
 
 
 _BESIDE = {CopyVote.SAME: "had the recorded content", CopyVote.DIFFERS: "had other content, too"}

@@ -107,7 +107,7 @@ class JsonInterface:
             "info": {"title": self.title, "version": __version__, "description": self.description},
             "servers": [{"url": self.server}],
             "security": [{"token": []}],
-            "paths": {_write_path(path): methods for path, methods in paths.items()},
+            "paths": {re.sub(r"\{(\w+):\w+\}", r"{\1}", path): methods for path, methods in paths.items()},
             "components": {
                 "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
                 "responses": {"Error": describe_answer("what is wrong", self.error)},
@@ -132,15 +132,6 @@ class JsonInterface:
 PAGE_ERROR: JsonObject = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 
 
-def describe_pages(interface: JsonInterface, pages: Mapping[str, JsonPage]) -> JsonObject:
-    """Return the description of pages, by their path."""
-    paths: dict[str, JsonObject] = {}
-    for path, page in pages.items():
-        answer = describe_answer(page.summary, _describe_object(page))
-        paths[path] = {"get": interface.describe_operation(path, page.summary, answer, page.parameters, page.places)}
-    return interface.describe(paths)
-
-
 def describe_answer(description: str, schema: JsonObject) -> JsonObject:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
@@ -160,10 +151,6 @@ def _find_places(path: str) -> list[tuple[str, JsonObject]]:
     return [(name, {"type": "integer" if kind in _NUMBERS else "string"}) for name, kind in found]
 
 
-def _write_path(path: str) -> str:
-    return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
-
-
 _DESCRIPTION = "/openapi.json"
 
 
@@ -176,8 +163,16 @@ class AsciiJson(JSONResponse):
 
 def mount_json(interface: JsonInterface, pages: Mapping[str, JsonPage]) -> Mount:
     """Return the routes of pages for programs, and of their description; an error is ``{"error": ...}``."""
-    described = JsonPage(answer=lambda _: describe_pages(interface, known), summary="This description")
-    known = {**pages, _DESCRIPTION: described}
+
+    def describe(_: Request) -> JsonObject:
+        paths: dict[str, JsonObject] = {}
+        for path, page in known.items():
+            answer = describe_answer(page.summary, _describe_object(page))
+            get = interface.describe_operation(path, page.summary, answer, page.parameters, page.places)
+            paths[path] = {"get": get}
+        return interface.describe(paths)
+
+    known = {**pages, _DESCRIPTION: JsonPage(answer=describe, summary="This description")}
     routes = [Route(path, _answer(page.answer), methods=["GET"]) for path, page in known.items()]
     return Mount(interface.server, routes=routes)
 

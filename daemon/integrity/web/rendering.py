@@ -171,8 +171,3 @@ class Renderer:
 
     def render_error(self, request: Request, status_code: int, title: str, text: str) -> HTMLResponse:
         return self.render(request, "error.html", status_code=status_code, title=title, text=text)
-
-    def refuse_form(self, request: Request) -> HTMLResponse:
-        return self.render_error(
-            request, 403, "This form is too old", "Your log-in has changed since. Load the page again, and repeat it."
-        )

@@ -109,16 +109,13 @@ class Site(Renderer):
         with self._lock:
             if self._live is not known and self._live is not None:
                 return self._live[1]  # another thread has just asked
-            view = self._ask_service()
+            try:
+                daemon = find_daemon_of(self.catalog_path, patience_s=_SERVICE_PATIENCE_S)
+                view = ask_service(daemon, self.catalog_path, _SERVICE_PATIENCE_S, self._find_past_service)
+            except CatalogError as error:
+                view = ServiceView(None, str(error))
             self._live = (time.monotonic(), view)
         return view
-
-    def _ask_service(self) -> ServiceView:
-        try:
-            daemon = find_daemon_of(self.catalog_path, patience_s=_SERVICE_PATIENCE_S)
-            return ask_service(daemon, self.catalog_path, _SERVICE_PATIENCE_S, self._find_past_service)
-        except CatalogError as error:
-            return ServiceView(None, str(error))
 
     def _find_past_service(self) -> PastService | None:
         try:

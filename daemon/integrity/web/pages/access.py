@@ -71,7 +71,8 @@ class Access:
         """End the session of this browser, or those of all browsers."""
         form, session = await request.form(), request.scope["state"]["session"]
         if not is_form_valid(session, form.get("csrf")):
-            return self._site.refuse_form(request)
+            text = "Your log-in has changed since. Load the page again, and repeat it."
+            return self._site.render_error(request, 403, "This form is too old", text)
         end = self._passwords.end_sessions if form.get("everywhere") else partial(self._sessions.end, session)
         try:
             await run_in_threadpool(end)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
-from integrity.catalog.findings import get_findings, page_incidents
-from integrity.catalog.runs import find_runs
+from integrity.catalog.findings import get_findings
 from integrity.catalog.sqlite_errors import find_full_folder
 from integrity.errors import AppError, printable, show_path
 from integrity.jobs.explain import explain
-from integrity.model import FindingId, FindingKind, Job, RootId, RunId
+from integrity.model import FindingId, FindingKind, Job
 from integrity.views.copies import copy_object
 from integrity.views.explain import file_object
 from integrity.views.roots import root_object
@@ -33,7 +32,9 @@ from integrity.web.json_pages import (
     word_parameter,
 )
 from integrity.web.metrics import CONTENT_TYPE, write_metrics
-from integrity.web.query import includes_resolved, patient, read_limit, read_number, read_raw_path, read_word
+from integrity.web.pages.findings import ask_findings
+from integrity.web.pages.runs import ask_runs
+from integrity.web.query import patient, read_limit, read_raw_path
 from integrity.words.findings import finding_object
 from integrity.words.text import iso_time
 
@@ -104,18 +105,9 @@ def show_status(site: Site, _: Request) -> JsonObject:
 
 
 def list_findings(site: Site, request: Request) -> JsonObject:
-    before, root = read_number(request, "before"), read_number(request, "root")
     limit = read_limit(request, usual=USUAL_ENTRIES, most=MOST_ENTRIES)
     with site.open_catalog() as catalog, catalog.read() as connection:
-        found = page_incidents(
-            connection,
-            before=None if before is None else FindingId(before),
-            limit=limit,
-            root_id=None if root is None else RootId(root),
-            kind=read_word(request, "kind", FindingKind),
-            copy=request.query_params.get("copy"),
-            include_resolved=includes_resolved(request),
-        )
+        found = ask_findings(connection, request, request.query_params.get("copy"), limit)
     return {
         "findings": [finding_object(one) for one in found],
         "next_before": found[-1].id if len(found) == limit else None,
@@ -141,16 +133,9 @@ def show_file(site: Site, request: Request) -> JsonObject:
 
 
 def list_runs(site: Site, request: Request) -> JsonObject:
-    before, root = read_number(request, "before"), read_number(request, "root")
     limit = read_limit(request, usual=USUAL_ENTRIES, most=MOST_ENTRIES)
     with site.open_catalog() as catalog, catalog.read() as connection:
-        found = find_runs(
-            connection,
-            before=None if before is None else RunId(before),
-            limit=limit,
-            root_id=None if root is None else RootId(root),
-            job=read_word(request, "job", Job),
-        )
+        found = ask_runs(connection, request, limit)
     runs: list[dict[str, Any]] = [
         {"id": one.id, "root": one.root_id, "job": one.job.value, **(run_object(one) or {})} for one in found
     ]

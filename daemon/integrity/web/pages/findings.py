@@ -30,6 +30,7 @@ from integrity.words.text import exact_time, local_time
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from integrity.catalog.connection import Connection
     from integrity.jobs.explain import FileStory
     from integrity.model import Digests, Witness
     from integrity.web.site import Site
@@ -42,15 +43,7 @@ def show_findings(site: Site, request: Request) -> Response:
     before = read_number(request, "before")
     copy, shows_all = request.query_params.get("copy") or None, includes_resolved(request)
     with site.open_catalog() as catalog, catalog.read() as connection:
-        found = page_incidents(
-            connection,
-            before=None if before is None else FindingId(before),
-            limit=_PAGE + 1,
-            root_id=None if root is None else RootId(root),
-            kind=kind,
-            copy=copy,
-            include_resolved=shows_all,
-        )
+        found = ask_findings(connection, request, copy, _PAGE + 1)
         counts, roots = count_incidents(connection), find_roots(connection)
     asked = {key: text for key, text in request.query_params.items() if key != "before"}
     more = f"?{urlencode(asked | {'before': str(found[_PAGE - 1].id)})}" if len(found) > _PAGE else ""
@@ -74,6 +67,20 @@ def show_findings(site: Site, request: Request) -> Response:
         asked={"kind": kind, "root": root, "copy": copy, "all": shows_all, "before": before},
         more=more,
         query=f"?{urlencode(asked)}" if asked else "",
+    )
+
+
+def ask_findings(connection: Connection, request: Request, copy: str | None, limit: int) -> list[Finding]:
+    """Return the findings that a query asks for, the newest first."""
+    before, root = read_number(request, "before"), read_number(request, "root")
+    return page_incidents(
+        connection,
+        before=None if before is None else FindingId(before),
+        limit=limit,
+        root_id=None if root is None else RootId(root),
+        kind=read_word(request, "kind", FindingKind),
+        copy=copy,
+        include_resolved=includes_resolved(request),
     )
 
 

@@ -39,18 +39,14 @@ def write_manual_page(text: str, names: Collection[str]) -> Markup:
     tokens = _MARKDOWN.parse(_FOR_OTHERS.sub("", text))
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and following is not None:
-            token.attrSet("id", _find_anchor(following.content))
+            anchor = re.sub(r"[^\w\- ]", "", following.content.lower())  # as code forges make it
+            token.attrSet("id", anchor.replace(" ", "-"))
         if token.children:
             token.children = _point_links(token.children, names)
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
     html = html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
     # Markup is safe by I1: the renderer escapes all text.
     return Markup(html.replace("<pre>", '<pre tabindex="0">'))  # noqa: S704
-
-
-def _find_anchor(heading: str) -> str:
-    """Return the id of a heading, as the site of the manual and code forges make it."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _point_links(tokens: Sequence[Token], names: Collection[str]) -> list[Token]:

@@ -34,16 +34,10 @@ _TALLIES = ("verified", "new", "changed", "not_due", "skipped", "unstable", "unr
 
 
 def show_runs(site: Site, request: Request) -> Response:
-    job, root, before = read_word(request, "job", Job), read_number(request, "root"), read_number(request, "before")
+    job, root = read_word(request, "job", Job), read_number(request, "root")
     root_id = None if root is None else RootId(root)
     with site.open_catalog() as catalog, catalog.read() as connection:
-        found = find_runs(
-            connection,
-            before=None if before is None else RunId(before),
-            limit=_PAGE + 1,
-            root_id=root_id,
-            job=job,
-        )
+        found = ask_runs(connection, request, _PAGE + 1)
         days = read_timeline(connection, int(time.time()), root_id)
         scrubs = find_runs(connection, root_id, _RATES, job=Job.SCRUB)
         roots = find_roots(connection)
@@ -64,6 +58,18 @@ def show_runs(site: Site, request: Request) -> Response:
         fastest=max((rate for _, rate in rates), default=0.0),
         more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
         query=f"?{urlencode(asked)}" if asked else "",
+    )
+
+
+def ask_runs(connection: Connection, request: Request, limit: int) -> list[RunRecord]:
+    """Return the runs that a query asks for, the newest first."""
+    before, root = read_number(request, "before"), read_number(request, "root")
+    return find_runs(
+        connection,
+        before=None if before is None else RunId(before),
+        limit=limit,
+        root_id=None if root is None else RootId(root),
+        job=read_word(request, "job", Job),
     )
 
 
