@@ -26,7 +26,7 @@ Files
                         and cp makes clones where it can: not with --reflink=never
 Damage, below the file system
     flip NAME... [at OFFSET...], a bit; zero NAME... [at OFFSET...], a sector; cross A B [at OFFSET], sectors of two
-    fail NAME... [at OFFSET...], a sector can't be read; lose NAME... [at OFFSET...]; cut NAME SIZE
+    fail NAME... [at OFFSET...], a sector can't be read
     misdirect A B [at OFFSET]               a sector of A is also written where one of B belongs
     misread TIMES NAME... [at OFFSET...]    a byte comes wrong from the disk so many times, each time another way
     spoil CALL NAME ERROR   from here on this call of FUSE fails so; "spoil readdir d/* hidden": names are not listed
@@ -117,8 +117,8 @@ _COMMANDS = frozenset(
     | {"forget", "root", "catalog", "sum", "config"}
 )
 _WITH_FOLDER = frozenset({"scan", "scrub", "compare", "gate"})
-_DAMAGE = frozenset({"flip", "zero", "cross", "misdirect", "fail", "misread", "cut", "lose"})
-_NEEDS = {"fail": Can.FAIL, "misread": Can.MISREAD, "cut": Can.CUT, "lose": Can.LOSE, "spoil": Can.SPOIL}
+_DAMAGE = frozenset({"flip", "zero", "cross", "misdirect", "fail", "misread"})
+_NEEDS = {"fail": Can.FAIL, "misread": Can.MISREAD, "spoil": Can.SPOIL}
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _UNITS_NS = {"ns": 1, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9, "d": 86_400 * 10**9}
 _KINDS = frozenset(kind.value for kind in FindingKind)
@@ -442,13 +442,6 @@ class Stage:
 
     def _do_heal(self) -> None:
         self._get_disk().heal()
-
-    def _do_cut(self, name: str, size: str) -> None:
-        self._get_disk().cut(self._at(name), get_size(size))
-
-    def _do_lose(self, *words: str) -> None:
-        for path, offset in self._find_places(words):
-            self._get_disk().lose(path, offset)
 
     def _find_places(self, words: Sequence[str]) -> Iterator[tuple[Path, int]]:
         names = list(itertools.takewhile(lambda word: word not in ("at", "quietly"), words))
