@@ -13,7 +13,7 @@ from alembic.command import upgrade
 
 from integrity.errors import HubDatabaseAway, HubDatabaseError
 from integrity.hub import audit, schema
-from integrity.hub.boxes import find_boxes
+from integrity.hub.boxes import load_tokens
 from integrity.hub.database import FileRow, HubDatabase, load_files, read_revision
 from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.grants import Grants, load_grants
@@ -177,7 +177,7 @@ def test_boxes_of_an_older_version_stay_in_what_they_are_in(empty_url: str) -> N
     assert "0004" == migrate(database)
 
     with database.read() as c:
-        granted = {box.name: load_grants(c, box.id) for box in find_boxes(c)}
+        granted = {box.name: load_grants(c, box.id) for box in load_tokens(c).values()}
     database.close()
     photos, tree = frozenset({"photos"}), frozenset({"a: b"})
     assert {

@@ -11,8 +11,7 @@ from integrity.config import HubServer
 from integrity.errors import HubDatabaseAway
 from integrity.hub.database import HubDatabase
 from integrity.hub.failing_parts import FailingPart, PartWatch
-from integrity.hub.fleet_sentence import sum_up_fleet
-from integrity.hub.open_findings import OpenFindings
+from integrity.hub.fleet_sentence import load_fleet, sum_up_fleet
 from integrity.hub.pages.api import HubApi
 from integrity.hub.pages.overview import HubMonitoring
 from integrity.hub.pages.site import HubSite
@@ -85,9 +84,10 @@ def test_health_metrics_and_programs_tell_what_fails(hub_database: HubDatabase) 
     assert TEXT in json.dumps(HubApi(failing).show_status(ask("/api/v1/status")))
 
 
-def test_overview_begins_with_what_fails() -> None:
+def test_overview_begins_with_what_fails(hub_database: HubDatabase) -> None:
     """What would have been found is not known, so nothing is green; damage that is known stands before it."""
-    sentence = sum_up_fleet([], OpenFindings(), [], 0, [ALERTS])
+    with hub_database.read() as c:
+        sentence = sum_up_fleet(c, load_fleet(c, 0, 0), 0, [ALERTS])
 
     assert (Gravity.WARNING, TEXT) == (sentence.gravity, sentence.text)
     assert "journalctl -u integrity-hub" in sentence.more[0]

@@ -18,8 +18,8 @@ from integrity.errors import ChannelError
 from integrity.hub.alerts import LASTS_S, send_alerts
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import acknowledge, find_findings
+from integrity.hub.fleet import count_open
 from integrity.hub.kinds import HubFindingKind
-from integrity.hub.open_findings import count_open
 from support.hub_rows import DAY_S, NOW, HubRows, reported
 
 SETTINGS = Alerts()

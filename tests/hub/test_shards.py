@@ -18,7 +18,7 @@ from integrity.errors import ConfigError, HubDatabaseError, ProtocolError
 from integrity.files.scope import TreeScope
 from integrity.hub.alerts import send_alerts
 from integrity.hub.audit import find_entries
-from integrity.hub.boxes import add_box, find_boxes, revoke_box
+from integrity.hub.boxes import add_box, load_tokens, revoke_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import UNRESOLVED, find_findings
 from integrity.hub.grants import Grants, add_grants, remove_grants
@@ -211,7 +211,7 @@ def test_box_works_on_no_tree_that_it_was_not_granted(hub: Hub) -> None:
     """Neither takes its name, nor reads its catalogs; a grant that was taken back ends what it has begun."""
     who = hub.join()
     with hub.database.transaction() as c:
-        name = next(one.name for one in find_boxes(c) if one.id == who[0])
+        name = next(one.name for one in load_tokens(c).values() if one.id == who[0])
         remove_grants(c, name, ANYWHERE)
     for act in (hub.join, lambda: hub.take(who), lambda: hub.shards.read_catalog(*who, "0" * 64, 0)):
         with pytest.raises(ShardRefused, match=f"hub allow {name} --tree") as refused:
@@ -235,7 +235,7 @@ def test_forgotten_tree_is_gone_with_all_that_hangs_on_it(hub: Hub) -> None:
 def let_in(hub: Hub) -> None:
     """Let the first box work on the tree "archive" only."""
     with hub.database.transaction() as c:
-        name = next(one.name for one in find_boxes(c) if one.id == hub.boxes[0])
+        name = next(one.name for one in load_tokens(c).values() if one.id == hub.boxes[0])
         remove_grants(c, name, ANYWHERE)
         add_grants(c, name, Grants(trees=frozenset({"archive"})))
 
@@ -307,7 +307,8 @@ def test_worker_that_gets_nothing_learns_why(hub: Hub) -> None:
     nothing = hub.shards.take(two[0], {"worker": two[1]})
     assert {"is_surveyed": True, "parts": 4, "taken": 4, "next_due_at": None} == nothing["rest"]
     with hub.database.read() as c:
-        assert {int(hub.clock.now)} == {one.worked_at for one in find_boxes(c) if one.id in hub.boxes[:2]}
+        worked_at = c.execute(sa.select(box.c.worked_at).where(box.c.id.in_(hub.boxes[:2]))).scalars()
+        assert {int(hub.clock.now)} == set(worked_at)
 
 
 def test_survey_is_cut_once_though_it_is_sent_twice(hub: Hub) -> None:

@@ -184,18 +184,18 @@ def _grants_object(granted: Grants) -> dict[str, object]:
 def list_(session: Session) -> int:
     """List the boxes, the worst first: how each is, and how long ago it reported."""
     require_hub()
-    from integrity.hub.fleet import HEALTH_ORDER, load_fleet
+    from integrity.hub.fleet import BoxOrder, load_boxes
     from integrity.words.text import iso_time
 
     with open_database(session) as database, database.read() as c:
-        found = load_fleet(c, int(time.time()), session.config.hub_server.silent_after_s)
-    for one in sorted(found, key=lambda one: (HEALTH_ORDER[one.health], one.box.name)):
+        after_s = session.config.hub_server.silent_after_s
+        found = load_boxes(c, int(time.time()), after_s, order=BoxOrder.HEALTH)
+    for one in found:
         session.output.tell(_describe(one))
-        box = one.box
-        fields = {"name": box.name, "hostname": box.hostname, "version": box.version, "sentence": box.sentence}
-        times = {"seen_at": iso_time(box.seen_at), "revoked_at": iso_time(box.revoked_at)}
+        fields = {"name": one.name, "hostname": one.hostname, "version": one.version, "sentence": one.sentence}
+        times = {"seen_at": iso_time(one.seen_at), "revoked_at": iso_time(one.revoked_at)}
         state = {"health": one.health.value, "is_silent": one.is_silent, "silence_s": one.silence_s}
-        session.output.give("hub_box", {**fields, **times, **state, "clock_ahead_s": box.clock_ahead_s})
+        session.output.give("hub_box", {**fields, **times, **state, "clock_ahead_s": one.clock_ahead_s})
     if not found:
         session.output.say(f"No box may report yet. Let one: {program.command('hub add BOX')}")
     return ExitCode.OK
@@ -284,17 +284,16 @@ def _describe(one: BoxStatus) -> str:
     """Return a line about a box: how it is, for how long it has been silent, and what it said last."""
     from integrity.config import format_duration
 
-    box = one.box
-    if box.revoked_at is not None:
-        return f"{box.name}: revoked {format_duration(max(0, one.now - box.revoked_at))} ago"
+    if one.revoked_at is not None:
+        return f"{one.name}: revoked {format_duration(max(0, int(time.time()) - one.revoked_at))} ago"
     if one.silence_s is None:
-        return f"{box.name}: {one.health.words}"
+        return f"{one.name}: {one.health.words}"
     ago = format_duration(one.silence_s)
     if one.is_silent:
-        return f"{box.name}: SILENT for {ago}; before: {box.sentence or 'it read shared trees'}"
-    if box.seen_at is None:
-        return f"{box.name}: {one.health.words}, last {ago} ago"
-    return f"{box.name}: {one.health.words}; reported {ago} ago: {box.sentence}"
+        return f"{one.name}: SILENT for {ago}; before: {one.sentence or 'it read shared trees'}"
+    if one.seen_at is None:
+        return f"{one.name}: {one.health.words}, last {ago} ago"
+    return f"{one.name}: {one.health.words}; reported {ago} ago: {one.sentence}"
 
 
 hub.add_command(try_)

@@ -41,44 +41,48 @@ class BoxLimits(NamedTuple):
 
 
 def check_boxes(c: sa.Connection, now: int, limits: BoxLimits) -> None:
-    """Bring the findings about boxes up to date."""
+    """Bring the findings about boxes up to date. The database finds the boxes that are wrong: most are not."""
     usage = box_usage.c
     is_its = member.c.box_id == box.c.id, member.c.removed_at.is_(None)
-    refused = sa.select(sa.func.min(member.c.refused_set)).where(*is_its)
-    columns = box, usage.stored_bytes, usage.full_since, refused.scalar_subquery().label("refused_set")
+    refused = sa.select(sa.func.min(member.c.refused_set)).where(*is_its).scalar_subquery()
+    columns = box, usage.full_since, refused.label("refused_set")
     query = sa.select(*columns).outerjoin_from(box, box_usage).where(box.c.revoked_at.is_(None))
-    rows = c.execute(query).all()
-    for kind, (find_wrong, resolution) in _CHECKS.items():
+    last_at = sa.func.coalesce(box.c.seen_at, box.c.worked_at, box.c.created_at)
+    is_wrong = {
+        HubFindingKind.BOX_SILENT: now - last_at > limits.silent_after_s,
+        HubFindingKind.BOX_FULL: sa.and_(usage.full_since.is_not(None), usage.stored_bytes >= limits.stored_bytes),
+        HubFindingKind.CLOCK_WRONG: ~box.c.clock_ahead_s.between(-CLOCK_LIMIT_S, CLOCK_LIMIT_S),
+        HubFindingKind.TOKEN_SHARED: box.c.shared_by.is_not(None),
+        HubFindingKind.SET_REFUSED: refused.is_not(None),
+    }
+    for kind, (describe, resolution) in _CHECKS.items():
         is_revoked = sa.exists().where(box.c.id == finding.c.box_id, box.c.revoked_at.is_not(None))
         over = sa.select(finding.c.id).where(findings.UNRESOLVED, finding.c.kind == kind.value, is_revoked)
         findings.resolve_ids(c, c.execute(over).scalars().all(), "the box was revoked", now)
-        drafts = [draft for row in rows if (draft := find_wrong(row, now, limits)) is not None]
+        drafts = [_draft(kind, row, *describe(row, limits)) for row in c.execute(query.where(is_wrong[kind])).all()]
         findings.record_drafts(c, [finding.c.kind == kind.value], drafts, now, resolution)
 
 
-def _find_silence(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:
+_Words = tuple[str, dict[str, object]]
+"""Why a box is wrong and what to do, and evidence."""
+
+
+def _describe_silence(row: sa.Row[Any], limits: BoxLimits) -> _Words:  # noqa: ARG001 - as of all checks
     calls = ("It reported last", row.seen_at), ("It read a shared tree last", row.worked_at)
-    last = next(((words, at) for words, at in calls if at is not None), None)
-    since = row.created_at if last is None else last[1]
-    if now - since <= limits.silent_after_s:
-        return None
-    told = f"It was added {utc_time(since)}, and never reported" if last is None else f"{last[0]} {utc_time(since)}"
-    return _draft(HubFindingKind.BOX_SILENT, row, f"{told}. {_WHAT_TO_CHECK}", {"seen_at": row.seen_at})
+    never = f"It was added {utc_time(row.created_at)}, and never reported"
+    told = next((f"{words} {utc_time(at)}" for words, at in calls if at is not None), never)
+    return f"{told}. {_WHAT_TO_CHECK}", {"seen_at": row.seen_at}
 
 
-def _find_wrong_clock(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:  # noqa: ARG001 - as of all checks
-    ahead_s = row.clock_ahead_s or 0
-    if abs(ahead_s) <= CLOCK_LIMIT_S:
-        return None
+def _describe_wrong_clock(row: sa.Row[Any], limits: BoxLimits) -> _Words:  # noqa: ARG001 - as of all checks
+    ahead_s = row.clock_ahead_s
     wrong = f"It is {_tell_duration(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the clock of the hub."
-    return _draft(HubFindingKind.CLOCK_WRONG, row, f"{wrong} Set it, and keep it right: timedatectl set-ntp true.", {})
+    return f"{wrong} Set it, and keep it right: timedatectl set-ntp true.", {}
 
 
-def _find_full(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:  # noqa: ARG001 - as of all checks
-    if row.full_since is None or row.stored_bytes < limits.stored_bytes:
-        return None
+def _describe_full(row: sa.Row[Any], limits: BoxLimits) -> _Words:
     what = f"It has stored {format_size(limits.stored_bytes)} in the database of the hub, all that one box may."
-    return _draft(HubFindingKind.BOX_FULL, row, f"{what} {_tell_what_to_do_if_full(row.name)}", {})
+    return f"{what} {_tell_what_to_do_if_full(row.name)}", {}
 
 
 def _tell_what_to_do_if_full(name: str) -> str:
@@ -89,31 +93,25 @@ def _tell_what_to_do_if_full(name: str) -> str:
     )
 
 
-def _find_refused_set(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:  # noqa: ARG001 - as of all checks
-    if row.refused_set is None:
-        return None
+def _describe_refused_set(row: sa.Row[Any], limits: BoxLimits) -> _Words:  # noqa: ARG001 - as of all checks
     allow = program.command(f"hub allow {shell_word(row.name)} --set {shell_word(row.refused_set)}")
     words = (
         f"Its configuration names the replica set {printable(row.refused_set)}. If it belongs there, run: `{allow}`. If"
         f" not, somebody else may have its token: `{program.command(f'hub revoke {row.name}')}`."
     )
-    return _draft(HubFindingKind.SET_REFUSED, row, words, {"set": row.refused_set})
+    return words, {"set": row.refused_set}
 
 
-def _find_shared_token(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:  # noqa: ARG001 - as of all checks
-    if row.shared_by is None:
-        return None
-    words = f"They are {row.shared_by}. {describe_remedy(row.name)}"
-    return _draft(HubFindingKind.TOKEN_SHARED, row, words, {"machines": row.shared_by})
+def _describe_shared_token(row: sa.Row[Any], limits: BoxLimits) -> _Words:  # noqa: ARG001 - as of all checks
+    return f"They are {row.shared_by}. {describe_remedy(row.name)}", {"machines": row.shared_by}
 
 
-_Check = Callable[[sa.Row[Any], int, BoxLimits], Draft | None]
-_CHECKS: dict[HubFindingKind, tuple[_Check, str]] = {
-    HubFindingKind.BOX_SILENT: (_find_silence, "the box reports again"),
-    HubFindingKind.BOX_FULL: (_find_full, "its reports are taken again"),
-    HubFindingKind.CLOCK_WRONG: (_find_wrong_clock, "the clock is right again"),
-    HubFindingKind.TOKEN_SHARED: (_find_shared_token, "only one machine uses the token now"),
-    HubFindingKind.SET_REFUSED: (_find_refused_set, "it names no set any more that it may not be in"),
+_CHECKS: dict[HubFindingKind, tuple[Callable[[sa.Row[Any], BoxLimits], _Words], str]] = {
+    HubFindingKind.BOX_SILENT: (_describe_silence, "the box reports again"),
+    HubFindingKind.BOX_FULL: (_describe_full, "its reports are taken again"),
+    HubFindingKind.CLOCK_WRONG: (_describe_wrong_clock, "the clock is right again"),
+    HubFindingKind.TOKEN_SHARED: (_describe_shared_token, "only one machine uses the token now"),
+    HubFindingKind.SET_REFUSED: (_describe_refused_set, "it names no set any more that it may not be in"),
 }
 """What is checked, and why a finding about it ends."""
 

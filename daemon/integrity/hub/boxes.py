@@ -29,19 +29,11 @@ _LONGEST_NAME = 64
 
 
 class Box(NamedTuple):
-    """A box; see the columns of ``schema.box``."""
+    """A box, as far as it is known by its token; see the columns of ``schema.box``."""
 
     id: int
     name: str
-    created_at: int
     revoked_at: int | None
-    seen_at: int | None
-    clock_ahead_s: int | None
-    hostname: str | None
-    version: str | None
-    sentence: str | None
-    state: str | None
-    worked_at: int | None
 
 
 def add_box(c: sa.Connection, name: str, now: int, grants: Grants) -> str:
@@ -105,12 +97,6 @@ def _mark_changed(c: sa.Connection, name: str, now: int) -> None:
     """Mark the sets of a box: they vote again, with it or without it."""
     sets = sa.select(schema.member.c.set_id).join(schema.box).where(schema.box.c.name == name)
     mark_changed(c, c.execute(sets.where(schema.member.c.set_id.is_not(None)).distinct()).scalars(), now)
-
-
-def find_boxes(c: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Box]:
-    """Return all boxes by name, or some; revoked ones too."""
-    query = sa.select(*(schema.box.c[name] for name in Box._fields)).where(*where)
-    return [Box._make(row) for row in c.execute(query.order_by(schema.box.c.name)).all()]
 
 
 def load_tokens(c: sa.Connection) -> dict[bytes, Box]:

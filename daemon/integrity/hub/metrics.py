@@ -8,45 +8,54 @@ I1  However many sets boxes invent, the number of labels is bounded: the sets th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
 from prometheus_client.utils import floatToGoString
 
 from integrity import __version__
 from integrity.errors import printable
 from integrity.hub.failing_parts import FailingPart
-from integrity.hub.fleet import BoxHealth, BoxStatus
-from integrity.hub.open_findings import OpenFindings
-from integrity.hub.replica_sets import SetStatus
+from integrity.hub.fleet import BoxHealth, BoxStatus, OpenFindings, SetStatus
 
 MOST_SETS = 1000
+_write_number = lru_cache(10_000)(floatToGoString)
+_NAME = "\0"
+"""In place of the name of a box, which has no such character."""
+
+_Samples = Iterable[tuple[Any, ...]]
+_BY_BOX = {
+    "hub_box_silent": ("1 if the box has not reported within silent_after.", "is_silent"),
+    "hub_box_seen_timestamp_seconds": ("When the box last reported.", "seen_at"),
+    "hub_box_clock_ahead_seconds": ("Clock of the box minus that of the hub.", "clock_ahead_s"),
+    "hub_box_files": ("Recorded files, as the box last reported.", "files"),
+    "hub_box_bytes": ("Bytes of recorded files, as the box last reported.", "bytes"),
+    "hub_box_oldest_verification_timestamp_seconds": (
+        "When the file verified longest ago was verified.",
+        "oldest_at",
+    ),
+    "hub_box_findings_open": ("Open findings that the box reported.", "finding_count"),
+}
 
 
-class _Gauge:
+def _write_gauge(name: str, comment: str, labels: Sequence[str], samples: _Samples) -> Iterator[str]:
     """
-    A metric that goes up and down. The library of Prometheus takes a second for the samples of ten thousand boxes.
+    Write a metric. The library of Prometheus takes a second for the samples of ten thousand boxes.
 
     Args:
         labels: their names, in the order of the alphabet.
-
-    Attributes:
-        lines: its text so far.
+        samples: the value of each label, escaped, and the number; those with None are left out.
     """
-
-    def __init__(self, name: str, comment: str, *labels: str) -> None:
-        name = f"integrity_{name}"
-        self.lines = [f"# HELP {name} {comment}", f"# TYPE {name} gauge"]
-        pairs = ",".join(f'{label}="%s"' for label in labels)
-        self._form = f"{name}{{{pairs}}} %s" if labels else f"{name} %s"
-
-    def add(self, *labels: str, value: float) -> _Gauge:
-        """Add a sample. ``labels``: as ``_escape`` returns them."""
-        self.lines.append(self._form % (*labels, _write_number(value)))
-        return self
+    yield f"# HELP integrity_{name} {comment}\n# TYPE integrity_{name} gauge\n"
+    yield from _write_samples(name, labels, samples)
 
 
-_write_number = lru_cache(10_000)(floatToGoString)
+def _write_samples(name: str, labels: Sequence[str], samples: _Samples) -> list[str]:
+    pairs = ",".join(f'{label}="%s"' for label in labels)
+    form = f"integrity_{name}{{{pairs}}} %s\n" if labels else f"integrity_{name} %s\n"
+    return [form % (*texts, _write_number(number)) for *texts, number in samples if number is not None]
 
 
 def _escape(text: str) -> str:
@@ -54,69 +63,60 @@ def _escape(text: str) -> str:
 
 
 def write_hub_metrics(
-    fleet: Sequence[BoxStatus],
+    boxes: Iterable[BoxStatus],
     sets: Sequence[SetStatus],
+    set_count: int,
     found: OpenFindings,
     failing: Sequence[FailingPart],
 ) -> bytes:
-    """Write all metrics as text; revoked boxes have none."""
-    findings = _Gauge("hub_findings_open", "Open findings of the hub.", "kind")
-    for kind, number in sorted(found.findings.items()):
-        findings.add(kind.value, value=number)
-    lasts = _Gauge("hub_part_failing_seconds", "For how long a part of the hub has not worked.", "part")
-    for one in failing:
-        lasts.add(one.name, value=one.lasts_s)
-    gauges = (
-        *_collect_boxes(one for one in fleet if one.health is not BoxHealth.REVOKED),
-        *_collect_sets(sets),
-        findings,
-        _Gauge("hub_parts_failing", "Parts of the hub that do not work.").add(value=len(failing)),
-        lasts,
-        _Gauge("hub_build_info", "Version of integrity.", "version").add(__version__, value=1),
+    """
+    Write all metrics as text; revoked boxes have none.
+
+    Args:
+        sets: those with metrics of their own; ``set_count``: of all.
+    """
+    parts = (
+        *_write_boxes([(_escape(one.name), one) for one in boxes if one.health is not BoxHealth.REVOKED]),
+        *_write_sets([(_escape(printable(one.name)), one) for one in sets], set_count),
+        _write_gauge("hub_findings_open", "Open findings of the hub.", ("kind",), sorted(found.findings.items())),
+        _write_gauge("hub_parts_failing", "Parts of the hub that do not work.", (), [(len(failing),)]),
+        _write_gauge(
+            *("hub_part_failing_seconds", "For how long a part of the hub has not worked."),
+            *(("part",), ((one.name, one.lasts_s) for one in failing)),
+        ),
+        _write_gauge("hub_build_info", "Version of integrity.", ("version",), [(__version__, 1)]),
     )
-    return "".join(f"{line}\n" for one in gauges for line in one.lines).encode()
+    return "".join(line for part in parts for line in part).encode()
 
 
-def _collect_boxes(boxes: Iterable[BoxStatus]) -> Iterator[_Gauge]:
-    health = _Gauge("hub_box_health", "1 for how the box is, 0 for all else.", "box", "health")
-    silent = _Gauge("hub_box_silent", "1 if the box has not reported within silent_after.", "box")
-    seen = _Gauge("hub_box_seen_timestamp_seconds", "When the box last reported.", "box")
-    ahead = _Gauge("hub_box_clock_ahead_seconds", "Clock of the box minus that of the hub.", "box")
-    files = _Gauge("hub_box_files", "Recorded files, as the box last reported.", "box")
-    size = _Gauge("hub_box_bytes", "Bytes of recorded files, as the box last reported.", "box")
-    oldest = _Gauge(
-        "hub_box_oldest_verification_timestamp_seconds", "When the file verified longest ago was verified.", "box"
+def _write_boxes(boxes: Sequence[tuple[str, BoxStatus]]) -> Iterator[Iterable[str]]:
+    labels, comment = ("box", "health"), "1 for how the box is, 0 for all else."
+    yield _write_gauge("hub_box_health", comment, labels, ())
+    lines = {  # of one box: there are seven for each
+        health: "".join(
+            _write_samples("hub_box_health", labels, [(_NAME, word.value, word is health) for word in BoxHealth])
+        )
+        for health in BoxHealth
+    }
+    yield (lines[one.health].replace(_NAME, name) for name, one in boxes)
+    names, statuses = [name for name, _ in boxes], [one for _, one in boxes]
+    for metric, (comment, field) in _BY_BOX.items():
+        yield _write_gauge(metric, comment, ("box",), zip(names, map(attrgetter(field), statuses), strict=True))
+
+
+def _write_sets(sets: Sequence[tuple[str, SetStatus]], set_count: int) -> Iterator[Iterable[str]]:
+    comment = "Replica sets; the thousand that were reported first have metrics of their own."
+    yield _write_gauge("hub_sets", comment, (), [(set_count,)])
+    numbers: tuple[tuple[str, str, Callable[[SetStatus], float | None]], ...] = (
+        ("hub_set_members", "Folders that boxes report in the replica set.", lambda one: one.member_count),
+        ("hub_set_voted_timestamp_seconds", "When the members were last compared.", lambda one: one.voted_at),
+        (
+            "hub_set_vote_seconds",
+            "How long that took.",
+            lambda one: None if one.vote_ms is None else one.vote_ms / 1000,
+        ),
     )
-    findings = _Gauge("hub_box_findings_open", "Open findings that the box reported.", "box")
-    for one in boxes:
-        name = _escape(one.box.name)
-        for word in BoxHealth:
-            health.add(name, word.value, value=one.health is word)
-        silent.add(name, value=one.is_silent)
-        files.add(name, value=one.files)
-        size.add(name, value=one.bytes)
-        findings.add(name, value=one.finding_count)
-        for metric, value in ((seen, one.box.seen_at), (ahead, one.box.clock_ahead_s), (oldest, one.oldest_at)):
-            if value is not None:
-                metric.add(name, value=value)
-    yield from (health, silent, seen, ahead, files, size, oldest, findings)
-
-
-def _collect_sets(sets: Sequence[SetStatus]) -> Iterator[_Gauge]:
-    listed = sorted((one for one in sets if one.members), key=lambda one: (one.created_at, one.id))[:MOST_SETS]
-    total = _Gauge("hub_sets", "Replica sets; the thousand that were reported first have metrics of their own.")
-    total.add(value=len(sets))
-    members = _Gauge("hub_set_members", "Folders that boxes report in the replica set.", "set")
-    voted = _Gauge("hub_set_voted_timestamp_seconds", "When the members were last compared.", "set")
-    took = _Gauge("hub_set_vote_seconds", "How long that took.", "set")
-    findings = _Gauge("hub_set_findings_open", "Open findings about the replica set.", "kind", "set")
-    for one in listed:
-        name = _escape(printable(one.name))
-        members.add(name, value=len(one.members))
-        if one.voted_at is not None:
-            voted.add(name, value=one.voted_at)
-        if one.vote_ms is not None:
-            took.add(name, value=one.vote_ms / 1000)
-        for kind, number in sorted(one.found.findings.items()):
-            findings.add(kind.value, name, value=number)
-    yield from (total, members, voted, took, findings)
+    for metric, comment, get in numbers:
+        yield _write_gauge(metric, comment, ("set",), [(name, get(one)) for name, one in sets])
+    findings = ((kind, name, number) for name, one in sets for kind, number in sorted(one.found.findings.items()))
+    yield _write_gauge("hub_set_findings_open", "Open findings about the replica set.", ("kind", "set"), findings)

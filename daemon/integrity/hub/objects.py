@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from integrity.hub.audit import AuditEntry
 from integrity.hub.box_reports import BoxEvent, BoxFindingRecord
 from integrity.hub.findings import HubFinding
-from integrity.hub.fleet import BoxRoot, BoxStatus
-from integrity.hub.open_findings import OpenFindings
-from integrity.hub.replica_sets import SetStatus, describe_agreement
+from integrity.hub.fleet import BoxRoot, BoxStatus, OpenFindings, SetStatus, describe_agreement
 from integrity.hub.shards.promise import TreePromise
 from integrity.hub.shared_trees import ShardView
 from integrity.paths import absolute, path_fields
@@ -24,34 +22,32 @@ def sentence_object(sentence: Sentence) -> JsonObject:
 
 
 def box_object(one: BoxStatus) -> JsonObject:
-    box = one.box
     return {
-        "name": box.name,
+        "name": one.name,
         "health": one.health.value,
         "is_silent": one.is_silent,
-        "created_at": iso_time(box.created_at),
-        "revoked_at": iso_time(box.revoked_at),
-        "seen_at": iso_time(box.seen_at),
-        "worked_at": iso_time(box.worked_at),
-        "clock_ahead_s": box.clock_ahead_s,
-        "hostname": box.hostname,
-        "version": box.version,
-        "state": box.state,
-        "sentence": box.sentence,
+        "created_at": iso_time(one.created_at),
+        "revoked_at": iso_time(one.revoked_at),
+        "seen_at": iso_time(one.seen_at),
+        "worked_at": iso_time(one.worked_at),
+        "clock_ahead_s": one.clock_ahead_s,
+        "hostname": one.hostname,
+        "version": one.version,
+        "state": one.state,
+        "sentence": one.sentence,
         "files": one.files,
         "bytes": one.bytes,
         "oldest_verified_at": iso_time(one.oldest_at),
         "findings_open": one.finding_count,
         "hub_findings_open": open_findings_object(one.hub_found),
-        "roots": [box_root_object(root, one) for root in one.roots],
+        "roots": [box_root_object(root) for root in one.roots],
     }
 
 
-def box_root_object(root: BoxRoot, one: BoxStatus) -> JsonObject:
-    age = one.age_of(root)
+def box_root_object(root: BoxRoot) -> JsonObject:
     return {
         "root_id": root.root_id,
-        "box": one.box.name,
+        "box": root.box_name,
         **path_fields("path", root.path),
         "set": root.set_name,
         "url": root.url,
@@ -59,23 +55,22 @@ def box_root_object(root: BoxRoot, one: BoxStatus) -> JsonObject:
         "verify_every_s": root.verify_every_s,
         "files": root.file_count,
         "bytes": root.byte_count,
-        "oldest_verified_at": iso_time(one.oldest_of(root)),
-        "age": None if age is None else age.value,
+        "oldest_verified_at": iso_time(root.oldest_at),
+        "age": root.age,
         "is_complete": root.is_complete,
         "settled_at": iso_time(root.settled_at),
     }
 
 
-def set_object(one: SetStatus, statuses: Mapping[int, BoxStatus]) -> JsonObject:
-    """Write a replica set. ``statuses``: of all boxes, by number."""
+def set_object(one: SetStatus) -> JsonObject:
     return {
         "name": one.name,
         "created_at": iso_time(one.created_at),
         "voted_at": iso_time(one.voted_at),
         "vote_ms": one.vote_ms,
         "findings_open": open_findings_object(one.found),
-        "agreement": describe_agreement(one, statuses).text,
-        "members": [box_root_object(root, statuses[root.box_id]) for root in one.members],
+        "agreement": describe_agreement(one).text,
+        "members": [box_root_object(root) for root in one.members],
     }
 
 

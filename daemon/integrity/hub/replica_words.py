@@ -323,11 +323,11 @@ class SetWords:
         }
 
 
-def join_some(names: Sequence[str]) -> str:
-    """Write "a", "a and b", "a, b and 3 more"."""
-    shown = list(names[:_NAMES_SHOWN])
-    if len(names) > _NAMES_SHOWN:
-        return f"{', '.join(shown)} and {len(names) - _NAMES_SHOWN:,} more"
+def join_some(names: Sequence[str], total: int = 0) -> str:
+    """Write "a", "a and b", "a, b and 3 more". ``total``: of all, if there are more than ``names``."""
+    shown, total = list(names[:_NAMES_SHOWN]), max(total, len(names))
+    if total > _NAMES_SHOWN:
+        return f"{', '.join(shown)} and {total - _NAMES_SHOWN:,} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 

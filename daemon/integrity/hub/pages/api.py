@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-import sqlalchemy as sa
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
@@ -13,8 +11,8 @@ from integrity.hub.audit import find_entries
 from integrity.hub.box_calls import describe_calls
 from integrity.hub.box_reports import page_box_findings, page_events
 from integrity.hub.finding_list import page_findings
-from integrity.hub.fleet import BoxHealth, BoxStatus, load_fleet
-from integrity.hub.fleet_sentence import sum_up_fleet
+from integrity.hub.fleet import BoxHealth, BoxOrder, add_details
+from integrity.hub.fleet_sentence import load_fleet, sum_up_fleet
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.objects import (
     audit_object,
@@ -28,12 +26,11 @@ from integrity.hub.objects import (
     shard_object,
     tree_object,
 )
-from integrity.hub.open_findings import count_open
-from integrity.hub.pages.boxes import BoxOrder, get_box, read_cursor, select_boxes, write_cursor
+from integrity.hub.pages.boxes import get_box, page_boxes, read_cursor, write_cursor
 from integrity.hub.pages.findings import get_known, read_filter
+from integrity.hub.pages.sets import get_set, page_sets
 from integrity.hub.pages.site import HubSite
 from integrity.hub.pages.trees import get_promise
-from integrity.hub.replica_sets import SetStatus, find_set, load_sets, load_their_boxes
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import page_shards
 from integrity.web.json_pages import (
@@ -167,37 +164,37 @@ class HubApi:
     def show_status(self, _: Request) -> JsonObject:
         now = self._site.now
         with self._site.read() as c:
-            fleet, found = self._load_fleet(c), count_open(c)
-            sets = load_sets(c, fleet=fleet)
+            fleet = load_fleet(c, now, self._site.silent_after_s)
+            sentence = sum_up_fleet(c, fleet, now, self._site.find_failing())
         return {
             "at": iso_time(now),
-            **sentence_object(sum_up_fleet(fleet, found, sets, now, self._site.find_failing())),
-            "boxes": len(fleet),
-            "sets": len(sets),
-            "findings_open": open_findings_object(found),
+            **sentence_object(sentence),
+            "boxes": sum(one.number for one in fleet.groups),
+            "sets": sum(one.number for one in fleet.sets.values()),
+            "findings_open": open_findings_object(fleet.found),
         }
 
     def list_boxes(self, request: Request) -> JsonObject:
         """Return a page of boxes, with the filters and orders of the page."""
         limit = _read_limit(request)
         with self._site.read() as c:
-            found = select_boxes(request, self._load_fleet(c), limit=limit)
+            found = add_details(c, page_boxes(c, self._site, request, limit=limit), self._site.now)
         return {
             "boxes": [box_object(one) for one in found],
-            "next_after": found[-1].box.name if len(found) == limit else None,
+            "next_after": found[-1].name if len(found) == limit else None,
         }
 
     def show_box(self, request: Request) -> JsonObject:
         with self._site.read() as c:
-            return box_object(get_box(c, self._site, request.path_params["name"]))
+            return box_object(get_box(c, self._site, request))
 
     def list_box_findings(self, request: Request) -> JsonObject:
         """Return a page of findings that a box reported, the newest first."""
         limit, before = _read_limit(request), read_cursor(request, "before")
         with self._site.read() as c:
-            one = get_box(c, self._site, request.path_params["name"])
+            one = get_box(c, self._site, request)
             includes = includes_resolved(request)
-            found = page_box_findings(c, one.box.id, before=before, limit=limit, include_resolved=includes)
+            found = page_box_findings(c, one.id, before=before, limit=limit, include_resolved=includes)
         return {
             "findings": [box_finding_object(finding) for finding in found],
             "next_before": write_cursor(found[-1].cursor) if len(found) == limit else None,
@@ -207,8 +204,8 @@ class HubApi:
         """Return a page of events of a box, the newest first."""
         limit, before = _read_limit(request), read_number(request, "before")
         with self._site.read() as c:
-            one = get_box(c, self._site, request.path_params["name"])
-            found = page_events(c, one.box.id, before=before, limit=limit)
+            one = get_box(c, self._site, request)
+            found = page_events(c, one.id, before=before, limit=limit)
         return {
             "events": [event_object(event) for event in found],
             "next_before": found[-1].id if len(found) == limit else None,
@@ -218,19 +215,15 @@ class HubApi:
         """Return a page of replica sets."""
         limit = _read_limit(request)
         with self._site.read() as c:
-            found = load_sets(c, after=request.query_params.get("after", ""), limit=limit)
-            statuses = self._load_boxes(c, found)
+            found = page_sets(c, self._site, request, limit=limit)
         return {
-            "sets": [set_object(one, statuses) for one in found],
+            "sets": [set_object(one) for one in found],
             "next_after": found[-1].name if len(found) == limit else None,
         }
 
     def show_set(self, request: Request) -> JsonObject:
         with self._site.read() as c:
-            one = find_set(c, request.path_params["name"])
-            if one is None:
-                raise HTTPException(404, "there is no set with this name")
-            return set_object(one, self._load_boxes(c, [one]))
+            return set_object(get_set(c, self._site, request))
 
     def list_trees(self, _: Request) -> JsonObject:
         now = self._site.now
@@ -272,13 +265,6 @@ class HubApi:
             "entries": [audit_object(entry) for entry in found],
             "next_before": found[-1].id if len(found) == limit else None,
         }
-
-    def _load_fleet(self, c: sa.Connection) -> list[BoxStatus]:
-        return load_fleet(c, self._site.now, self._site.silent_after_s)
-
-    def _load_boxes(self, c: sa.Connection, sets: Iterable[SetStatus]) -> dict[int, BoxStatus]:
-        some = load_their_boxes(c, sets, self._site.now, self._site.silent_after_s)
-        return {one.box.id: one for one in some}
 
 
 def _read_limit(request: Request) -> int:

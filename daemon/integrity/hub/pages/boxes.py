@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import StrEnum
-from typing import Any
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 import sqlalchemy as sa
@@ -16,9 +14,8 @@ from starlette.routing import Route
 from integrity.config import format_duration
 from integrity.hub import schema
 from integrity.hub.box_reports import ReportCursor, page_box_findings, page_events
-from integrity.hub.boxes import find_boxes
 from integrity.hub.finding_list import HubFindingFilter, page_findings
-from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
+from integrity.hub.fleet import BoxHealth, BoxOrder, BoxStatus, add_details, load_boxes
 from integrity.hub.fleet_sentence import describe_gap
 from integrity.hub.pages.overview import make_box_bar
 from integrity.hub.pages.site import HubSite
@@ -29,41 +26,6 @@ _FINDINGS = 50
 _EVENTS = 50
 _CLOCK_SLACK_S = 5
 """A report takes some time to arrive."""
-
-
-class BoxOrder(StrEnum):
-    """In which order boxes are listed."""
-
-    NAME = "name"
-    HEALTH = "health"  # the worst first
-    REPORTED = "reported"  # the longest silence first
-    VERIFIED = "verified"  # the oldest verification first
-    FINDINGS = "findings"  # the most first
-    SIZE = "size"  # the largest first
-
-    @property
-    def words(self) -> str:
-        return _ORDER_WORDS[self]
-
-
-_ORDER_WORDS = {
-    BoxOrder.NAME: "name",
-    BoxOrder.HEALTH: "state, the worst first",
-    BoxOrder.REPORTED: "last report, the longest silence first",
-    BoxOrder.VERIFIED: "verification, the oldest first",
-    BoxOrder.FINDINGS: "findings, the most first",
-    BoxOrder.SIZE: "size, the largest first",
-}
-
-
-_KEYS: dict[BoxOrder, Callable[[BoxStatus], Any]] = {
-    BoxOrder.NAME: lambda _: 0,
-    BoxOrder.HEALTH: lambda one: HEALTH_ORDER[one.health],
-    BoxOrder.REPORTED: lambda one: one.box.seen_at or 0,
-    BoxOrder.VERIFIED: lambda one: (one.oldest_at is None, one.oldest_at or 0),
-    BoxOrder.FINDINGS: lambda one: -one.finding_count - one.hub_found.total,
-    BoxOrder.SIZE: lambda one: -one.bytes,
-}
 
 
 class BoxPages:
@@ -81,7 +43,7 @@ class BoxPages:
     def show_list(self, request: Request) -> Response:
         """Show a page of the table, as its filters say."""
         with self._site.read() as c:
-            found = select_boxes(request, load_fleet(c, self._site.now, self._site.silent_after_s), limit=_PAGE + 1)
+            found = page_boxes(c, self._site, request, limit=_PAGE + 1)
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "after"}
         return self._site.render(
             request,
@@ -91,27 +53,27 @@ class BoxPages:
             orders=list(BoxOrder),
             healths={health: health.words for health in BoxHealth},
             asked={key: asked.get(key, "") for key in ("name", "health", "sort")},
-            more=f"?{urlencode(asked | {'after': shown[-1].box.name})}" if len(found) > _PAGE else "",
+            more=f"?{urlencode(asked | {'after': shown[-1].name})}" if len(found) > _PAGE else "",
             query=f"?{urlencode(asked)}" if asked else "",
         )
 
     def show_box(self, request: Request) -> Response:
         before, shows_all = read_cursor(request, "findings_before"), includes_resolved(request, "findings")
         with self._site.read() as c:
-            one = get_box(c, self._site, request.path_params["name"])
-            findings = page_box_findings(c, one.box.id, before=before, limit=_FINDINGS + 1, include_resolved=shows_all)
-            events = page_events(c, one.box.id, before=read_number(request, "events_before"), limit=_EVENTS + 1)
-            hub_findings = page_findings(c, HubFindingFilter(box_id=one.box.id), before=None, limit=_FINDINGS)
+            one = get_box(c, self._site, request)
+            findings = page_box_findings(c, one.id, before=before, limit=_FINDINGS + 1, include_resolved=shows_all)
+            events = page_events(c, one.id, before=read_number(request, "events_before"), limit=_EVENTS + 1)
+            hub_findings = page_findings(c, HubFindingFilter(box_id=one.id), before=None, limit=_FINDINGS)
         last = findings[:_FINDINGS][-1].cursor if len(findings) > _FINDINGS else None
         asked = {"findings": "all"} if shows_all else {}
         return self._site.render(
             request,
             "box.html",
-            title=one.box.name,
+            title=one.name,
             one=one,
-            gap=describe_gap(one) if one.health is BoxHealth.GAP and one.box.state != "gap" else "",
+            gap=describe_gap(one) if one.health is BoxHealth.GAP and one.state != "gap" else "",
             bar=make_box_bar(one),
-            clock=describe_clock(one.box.clock_ahead_s),
+            clock=describe_clock(one.clock_ahead_s),
             findings=findings[:_FINDINGS],
             shows_all=shows_all,
             more_findings=f"?{urlencode(asked | {'findings_before': write_cursor(last)})}" if last else "",
@@ -130,32 +92,29 @@ def describe_clock(ahead_s: int | None) -> str:
     return f"{format_duration(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the hub's"
 
 
-def get_box(c: sa.Connection, site: HubSite, name: str) -> BoxStatus:
+def get_box(c: sa.Connection, site: HubSite, request: Request) -> BoxStatus:
     """
-    Return the status of one box.
+    Return the status of the box that a URL names, with details.
 
     Raises:
         HTTPException: 404, there is none with this name.
     """
-    for box in find_boxes(c, schema.box.c.name == name):
-        return load_fleet(c, site.now, site.silent_after_s, ids=[box.id])[0]
+    ids = c.execute(sa.select(schema.box.c.id).where(schema.box.c.name == request.path_params["name"])).scalars().all()
+    for one in add_details(c, load_boxes(c, site.now, site.silent_after_s, ids=ids), site.now) if ids else ():
+        return one
     raise HTTPException(404, "there is no box with this name")
 
 
-def select_boxes(request: Request, fleet: Sequence[BoxStatus], *, limit: int) -> list[BoxStatus]:
-    """
-    Return a page of boxes as a query asks for: ``name`` (a part of it), ``health``, ``sort``, ``after`` (a name).
-
-    Boxes are some hundreds, and how each one is follows from the time, so they are sorted here. A page begins behind
-    the box that the former one ended with, wherever that is by now.
-    """
-    health, order = read_word(request, "health", BoxHealth), read_word(request, "sort", BoxOrder) or BoxOrder.NAME
-    part, after = request.query_params.get("name", "").lower(), request.query_params.get("after")
-    ordered = sorted(fleet, key=lambda one: (_KEYS[order](one), one.box.name))
-    names = [one.box.name for one in ordered]
-    begin = names.index(after) + 1 if after in names else 0
-    wanted = (one for one in ordered[begin:] if part in one.box.name.lower() and health in (None, one.health))
-    return list(wanted)[:limit]
+def page_boxes(c: sa.Connection, site: HubSite, request: Request, *, limit: int) -> list[BoxStatus]:
+    """Return a page of boxes as a query asks for: ``name`` (a part of it), ``health``, ``sort``, ``after`` (a name)."""
+    return load_boxes(
+        *(c, site.now, site.silent_after_s),
+        order=read_word(request, "sort", BoxOrder) or BoxOrder.NAME,
+        part=request.query_params.get("name", ""),
+        health=read_word(request, "health", BoxHealth),
+        after=request.query_params.get("after", ""),
+        limit=limit,
+    )
 
 
 def read_cursor(request: Request, name: str) -> ReportCursor | None:

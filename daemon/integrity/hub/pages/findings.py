@@ -24,8 +24,8 @@ from integrity.hub.finding_list import (
     read_shard_reports,
 )
 from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_finding, mute
+from integrity.hub.fleet import count_open
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
-from integrity.hub.open_findings import count_open
 from integrity.hub.pages.site import HubSite
 from integrity.hub.schema import shared_tree
 from integrity.views.explain import READ_HOW
@@ -96,7 +96,7 @@ class HubFindingPages:
             "hub_findings.html",
             title="Findings",
             findings=shown,
-            total=counts.total,
+            total=counts.findings.total(),
             kinds=[(kind, HUB_KINDS[kind].phrase.many) for kind in HUB_KINDS],
             sets=sets[:_MOST_CHOICES],
             boxes=boxes,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import sqlalchemy as sa
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -15,19 +16,25 @@ from integrity.config import format_duration, format_size
 from integrity.errors import AppError, printable
 from integrity.hub.audit import find_entries
 from integrity.hub.database import read_revision
-from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
-from integrity.hub.fleet_sentence import describe_gap, sum_up_fleet
-from integrity.hub.metrics import write_hub_metrics
-from integrity.hub.open_findings import count_open
-from integrity.hub.pages.sets import pair_agreements
+from integrity.hub.fleet import (
+    MOST_SHOWN,
+    BoxHealth,
+    BoxStatus,
+    add_details,
+    count_open,
+    describe_agreement,
+    load_boxes,
+    load_sets,
+)
+from integrity.hub.fleet_sentence import describe_gap, load_fleet, sum_up_fleet
+from integrity.hub.metrics import MOST_SETS, write_hub_metrics
 from integrity.hub.pages.site import HubSite
-from integrity.hub.replica_sets import load_sets
+from integrity.hub.schema import member, replica_set
 from integrity.web.drawings import BarPart, layout_bar
 from integrity.web.metrics import CONTENT_TYPE
 from integrity.web.query import read_at, read_number
 from integrity.words.text import count
 
-_MOST_CARDS = 60
 _MOST_SETS = 20
 _ENTRIES = 100
 _WORDS = {
@@ -57,30 +64,36 @@ class HubOverview:
         return (read_at("/", self.show),)
 
     def show(self, request: Request) -> Response:
-        now = self._site.now
+        now, silent_after_s = self._site.now, self._site.silent_after_s
         with self._site.read() as c:
-            fleet = load_fleet(c, now, self._site.silent_after_s)
-            sets, found = load_sets(c, fleet=fleet), count_open(c)
-        boxes = [one for one in fleet if one.health is not BoxHealth.REVOKED]
-        boxes.sort(key=lambda one: HEALTH_ORDER[one.health])
-        numbers = Counter(one.health for one in boxes)
+            fleet = load_fleet(c, now, silent_after_s)
+            sentence = sum_up_fleet(c, fleet, now, self._site.find_failing())
+            groups = [group for group in fleet.groups if group.first[0].health is not BoxHealth.REVOKED]
+            places = {health: place for place, health in enumerate(BoxHealth)}
+            first = [one for group in groups for one in group.first]
+            first.sort(key=lambda one: (places[one.health], one.name))
+            boxes = add_details(c, first[:MOST_SHOWN], now)
+            sets = load_sets(c, now, silent_after_s, limit=_MOST_SETS, order=("has_open", "name"))
+        numbers = Counter[BoxHealth]()
+        for group in groups:
+            numbers[group.first[0].health] += group.number
         return self._site.render(
             request,
             "hub_overview.html",
             title="Overview",
-            sentence=sum_up_fleet(fleet, found, sets, now, self._site.find_failing()),
-            found=found,
-            cards=[make_card(one) for one in boxes[:_MOST_CARDS]],
-            total=len(boxes),
+            sentence=sentence,
+            found=fleet.found,
+            cards=[make_card(one) for one in boxes],
+            total=numbers.total(),
             numbers=[(health, numbers[health]) for health in BoxHealth if numbers[health]],
-            sets=pair_agreements(sorted(sets, key=lambda one: not one.found)[:_MOST_SETS], fleet),
-            set_count=len(sets),
+            sets=[(one, describe_agreement(one)) for one in sets],
+            set_count=sum(one.number for one in fleet.sets.values()),
         )
 
 
 def make_card(one: BoxStatus) -> BoxCard:
     """Collect what the card of a box shows."""
-    is_said = one.health is not BoxHealth.GAP or one.box.state == "gap"
+    is_said = one.health is not BoxHealth.GAP or one.state == "gap"
     return BoxCard(one, make_box_bar(one), "" if is_said else describe_gap(one))
 
 
@@ -92,15 +105,14 @@ def make_box_bar(one: BoxStatus) -> list[BarPart]:
     verified when it last reported may have been lost since.
     """
     if one.is_silent:
-        silence = format_duration(one.now - (one.box.seen_at or one.now))
+        silence = format_duration(one.silence_s or 0)
         size = f"{format_size(one.bytes)}, {count(one.files, 'file')}"
         return layout_bar([("never", f"not known, no report for {silence}: {size}", max(one.bytes, 1))])
     files, sizes = Counter[Age](), Counter[Age]()
     for root in one.roots:
-        age = one.age_of(root)
-        if age is not None:
-            files[age] += root.file_count
-            sizes[age] += root.byte_count
+        if root.age is not None:
+            files[Age(root.age)] += root.file_count
+            sizes[Age(root.age)] += root.byte_count
     parts = [
         (
             age.value,
@@ -148,10 +160,14 @@ class HubMonitoring:
         )
 
     def show_metrics(self, _: Request) -> Response:
+        at = self._site.now, self._site.silent_after_s
         with self._site.read() as c:
-            fleet = load_fleet(c, self._site.now, self._site.silent_after_s)
-            sets, found = load_sets(c, fleet=fleet), count_open(c)
-        return Response(write_hub_metrics(fleet, sets, found, self._site.find_failing()), media_type=CONTENT_TYPE)
+            boxes, found = load_boxes(c, *at), count_open(c)
+            is_reported = sa.exists().where(member.c.set_id == replica_set.c.id, member.c.removed_at.is_(None))
+            sets = load_sets(c, *at, is_reported, limit=MOST_SETS, order=("created_at", "id"))
+            set_count = c.execute(sa.select(sa.func.count()).select_from(replica_set)).scalar_one()
+        text = write_hub_metrics(boxes, sets, set_count, found, self._site.find_failing())
+        return Response(text, media_type=CONTENT_TYPE)
 
     def show_health(self, _: Request) -> Response:
         """Answer 200 only if the database answers and all parts of the hub work."""
