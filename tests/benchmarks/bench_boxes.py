@@ -29,8 +29,8 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.boxes import hash_token
-from integrity.hub.database import FileRow, HubDatabase, load_files
-from integrity.hub.grants import ANY
+from integrity.hub.database import HubDatabase, load_files
+from integrity.hub.members import ANY
 from integrity.reporting.digest_tree import digest_files, digest_subtree
 from integrity.reporting.protocol import FIRST_CHAIN, encode
 from integrity.web.passwords import PasswordStore
@@ -184,7 +184,7 @@ def fill_trees(c: sa.Connection, tree: Tree, members: list[tuple[int, int]]) -> 
     load_files(
         c,
         schema.file,
-        (FileRow(number, 2 * one + 1, *each) for number, one in members for each in tree.files[b"photos"]),
+        ((number, 2 * one + 1, *each) for number, one in members for each in tree.files[b"photos"]),
     )
 
 

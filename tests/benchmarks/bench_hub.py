@@ -23,8 +23,8 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
-from integrity.hub.folder_parts import read_folders
 from integrity.hub.migrate import migrate
+from integrity.hub.reported import read_folders
 from integrity.hub.stored_files import TreeMember
 from integrity.hub.trees import digest_subtrees, settle, store_folders
 from integrity.hub.votes import run_vote

@@ -11,10 +11,10 @@ from integrity.hub import schema
 from integrity.hub.box_checks import CLOCK_LIMIT_S, BoxLimits, check_boxes
 from integrity.hub.boxes import revoke_box
 from integrity.hub.database import HubDatabase
-from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.findings import NoSuchFinding, acknowledge, find_findings, get_finding, mute
+from integrity.hub.forgetting import retain
 from integrity.hub.kinds import HubFindingKind
-from integrity.hub.retention import retain
+from integrity.hub.members import find_changed_sets
 from integrity.model import FindingState
 from support.hub_rows import DAY_S, NOW, HubRows, reported
 

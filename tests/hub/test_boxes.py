@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from integrity.errors import ConfigError
 from integrity.hub import audit, boxes, schema
 from integrity.hub.database import HubDatabase
-from integrity.hub.grants import Grants
+from integrity.hub.members import Grants
 
 
 def find_by_token(c: sa.Connection, token: str) -> boxes.Box | None:

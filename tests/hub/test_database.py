@@ -14,9 +14,8 @@ from alembic.command import upgrade
 from integrity.errors import HubDatabaseAway, HubDatabaseError
 from integrity.hub import audit, schema
 from integrity.hub.boxes import load_tokens
-from integrity.hub.database import FileRow, HubDatabase, load_files, read_revision
-from integrity.hub.due_votes import find_changed_sets
-from integrity.hub.grants import Grants, load_grants
+from integrity.hub.database import HubDatabase, load_files, read_revision
+from integrity.hub.members import Grants, find_changed_sets, load_grants
 from integrity.hub.migrate import _configure, migrate
 from integrity.hub.schema import shard, shard_worker
 from support.postgres import PostgresServer
@@ -270,7 +269,7 @@ def _write_while_another_writes(database: HubDatabase) -> None:
         c.execute(sa.update(schema.replica_set).values(created_at=2))
 
 
-ROW = FileRow(1, 1, b"a.jpg", 1, 1, None, None, 1, None, 0, 0)
+ROW = (1, 1, b"a.jpg", 1, 1, None, None, 1, None, 0, 0)
 
 
 def test_full_disk_passes_also_where_the_driver_writes(hub_database: HubDatabase, hub_url: str) -> None:

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from integrity.config import HubServer
 from integrity.errors import HubDatabaseAway
 from integrity.hub.database import HubDatabase
-from integrity.hub.failing_parts import FailingPart, PartWatch
 from integrity.hub.fleet_sentence import load_fleet, sum_up_fleet
 from integrity.hub.pages.api import HubApi
-from integrity.hub.pages.overview import HubMonitoring
+from integrity.hub.pages.fleet import FleetPages
 from integrity.hub.pages.site import HubSite
+from integrity.hub.work import FailingPart, PartWatch
 from integrity.views.sentence import Gravity
 from support.clock import Clock
 
@@ -73,15 +73,15 @@ def make_site(database: HubDatabase, failing: Sequence[FailingPart]) -> HubSite:
 def test_health_metrics_and_programs_tell_what_fails(hub_database: HubDatabase) -> None:
     """The status is no success, so nobody has to read the text."""
     well, failing = (make_site(hub_database, some) for some in ((), (ALERTS,)))
-    health = HubMonitoring(failing).show_health(ask("/healthz"))
-    metrics = [bytes(HubMonitoring(one).show_metrics(ask("/metrics")).body).decode() for one in (well, failing)]
+    health = FleetPages(failing).show_health(ask("/healthz"))
+    metrics = [bytes(FleetPages(one).show_metrics(ask("/metrics")).body).decode() for one in (well, failing)]
 
     assert (503, f"{TEXT}\n".encode()) == (health.status_code, health.body)
-    assert 200 == HubMonitoring(well).show_health(ask("/healthz")).status_code
+    assert 200 == FleetPages(well).show_health(ask("/healthz")).status_code
     assert "integrity_hub_parts_failing 0.0" in metrics[0]
     assert "integrity_hub_parts_failing 1.0" in metrics[1]
     assert 'integrity_hub_part_failing_seconds{part="send_alerts"} 600.0' in metrics[1]
-    assert TEXT in json.dumps(HubApi(failing).show_status(ask("/api/v1/status")))
+    assert TEXT in json.dumps(HubApi(failing).find_pages()["/status"].answer(ask("/api/v1/status")))
 
 
 def test_overview_begins_with_what_fails(hub_database: HubDatabase) -> None:

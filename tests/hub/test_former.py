@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
-from integrity.hub.folder_parts import read_folders
+from integrity.hub.reported import read_folders
 from integrity.hub.trees import store_folders
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree, file_values
 from support.hub_rows import NOW, HubRows, reported

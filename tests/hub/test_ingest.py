@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from integrity.errors import ProtocolError
 from integrity.hub import audit, boxes
 from integrity.hub.database import HubDatabase
-from integrity.hub.grants import Grants, add_grants, remove_grants
 from integrity.hub.ingest import CallingBox, HeartbeatStored, MessagesStored, WentBack, store_heartbeat, store_messages
+from integrity.hub.members import Grants, add_grants, remove_grants
 from integrity.hub.reported import BoxHeartbeat, MessagesHeader, read_call
 from integrity.hub.schema import box, box_event, box_finding, member, replica_set
 from integrity.reporting.protocol import JsonObject, MessageKind

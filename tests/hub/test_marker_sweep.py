@@ -14,9 +14,16 @@ from tests.hub.pages.test_hub_server import owner
 
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import find_findings
-from integrity.jobs.shards.messages import TreeOffer, VisitResult, write_message, write_survey
-from integrity.jobs.shards.packing import digest_file, pack_lines
-from integrity.jobs.shards.survey import FolderSize, Size
+from integrity.jobs.shards.messages import (
+    FolderSize,
+    Size,
+    TreeOffer,
+    VisitResult,
+    digest_file,
+    pack_lines,
+    write_message,
+    write_survey,
+)
 from integrity.reporting import protocol
 from integrity.reporting.protocol import JsonObject, MessageKind
 from support.hub_reports import Stream, Tree, make_file, make_finding, make_heartbeat, make_root

@@ -15,9 +15,8 @@ from tests.hub.pages.conftest import fill
 
 from integrity.config import HubServer
 from integrity.errors import ProtocolError
-from integrity.hub.box_calls import CALLS, describe_calls
+from integrity.hub.api import CALLS, describe_calls
 from integrity.hub.database import HubDatabase
-from integrity.hub.folder_parts import read_folders
 from integrity.hub.migrate import migrate
 from integrity.hub.pages.api import HubApi
 from integrity.hub.pages.site import HubSite
@@ -28,6 +27,7 @@ from integrity.hub.reported import (
     MessagesHeader,
     ReportedFinding,
     read_call,
+    read_folders,
 )
 from integrity.reporting.digest_tree import digest_files, file_values
 from integrity.reporting.forms import read_form

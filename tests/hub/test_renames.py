@@ -8,8 +8,8 @@ import pytest
 
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding
-from integrity.hub.folder_parts import read_folders
 from integrity.hub.kinds import HubFindingKind
+from integrity.hub.reported import read_folders
 from integrity.hub.trees import store_folders
 from integrity.hub.votes import MOST_RENAMED
 from integrity.reporting.digest_tree import ReportedFile

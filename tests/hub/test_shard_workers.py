@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from integrity.hub.findings import UNRESOLVED, find_findings
 from integrity.hub.schema import shared_tree
-from integrity.hub.shards.workers import ANY_INODE
+from integrity.hub.shards.tree_disks import ANY_INODE
 from support.cli import Box
 from support.loopfs import LoopFS
 from support.shapes import damage

@@ -21,18 +21,27 @@ from integrity.hub.audit import find_entries
 from integrity.hub.boxes import add_box, load_tokens, revoke_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import UNRESOLVED, find_findings
-from integrity.hub.grants import Grants, add_grants, remove_grants
+from integrity.hub.members import Grants, add_grants, remove_grants
 from integrity.hub.schema import box, shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards import workers
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shards.service import HeldJob, ShardHub
 from integrity.hub.shards.store import ShardStore, UploadRefused
-from integrity.hub.shards.tree_changes import forget_tree, release_folder, rename_tree
+from integrity.hub.shards.tree_disks import forget_tree, release_folder, rename_tree
 from integrity.hub.shards.visits import read_survey
 from integrity.hub.shards.workers import ShardLimits, ShardRefused, WorkerRow, find_most_packed
-from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, write_message, write_survey
-from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_lines
-from integrity.jobs.shards.survey import FolderSize, Size
+from integrity.jobs.shards.messages import (
+    MOST_PACKED_BYTES,
+    FolderSize,
+    ShardTask,
+    Size,
+    TreeOffer,
+    VisitResult,
+    digest_file,
+    pack_lines,
+    write_message,
+    write_survey,
+)
 from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import JsonObject
 from support.clock import Clock

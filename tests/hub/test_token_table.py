@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from integrity.errors import HubDatabaseAway
+from integrity.hub.admission import TokenTable
 from integrity.hub.boxes import TOKEN_PREFIX, Box, hash_token
-from integrity.hub.token_table import TokenTable
 from support.clock import Clock
 
 

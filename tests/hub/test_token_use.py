@@ -18,7 +18,7 @@ from integrity.hub.reported import BoxHeartbeat, MessagesHeader, read_call
 from integrity.hub.schema import box, box_finding, box_run, finding
 from integrity.hub.token_use import LIVE_S, TokenInUse, note_use, require_free, require_sole
 from integrity.reporting.protocol import RUN_BYTES
-from integrity.reporting.token import read_machine
+from integrity.reporting.reporter import read_machine
 from support.cli import Box
 from support.hub_reports import NOW, Stream, make_finding, make_heartbeat
 from support.hubserver import ANYWHERE, HubCaller, HubServerProcess

@@ -13,10 +13,9 @@ import sqlalchemy as sa
 from integrity.errors import ProtocolError
 from integrity.hub import boxes, trees
 from integrity.hub.database import HubDatabase
-from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, store_heartbeat
 from integrity.hub.migrate import migrate
-from integrity.hub.reported import BoxHeartbeat, ComparedFolder, read_call
+from integrity.hub.reported import BoxHeartbeat, ComparedFolder, WrongDigest, read_call, read_folders
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.reporting.digest_tree import BucketDigests, ReportedFile, count_bits, file_values, find_bucket
 from integrity.reporting.forms import read_form

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding
-from integrity.hub.folder_parts import read_folders
 from integrity.hub.kinds import HubFindingKind
+from integrity.hub.reported import read_folders
 from integrity.hub.trees import store_folders
 from integrity.reporting.digest_tree import FROZEN
 from support.hub_reports import Tree

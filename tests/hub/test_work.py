@@ -15,7 +15,7 @@ from integrity.errors import HubDatabaseAway
 from integrity.hub import schema
 from integrity.hub.check import check_hub
 from integrity.hub.database import HubDatabase
-from integrity.hub.due_votes import find_changed_sets, find_due_sets, mark_changed
+from integrity.hub.members import find_changed_sets, find_due_sets, mark_changed
 from integrity.hub.votes import VoteResult, record_vote, vote
 from integrity.hub.work import HubDuty, HubWork
 from support.clock import Clock

@@ -81,7 +81,7 @@ class HubRows:
 
     def problems(self) -> list[str]:
         """Return what the hub's own check finds."""
-        return [one.message for one in check_hub(self._database, 0).problems]
+        return check_hub(self._database, 0).problems
 
 
 def configure(box: Box, root: Path, server: HubServerProcess, url: str) -> None:

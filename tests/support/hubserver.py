@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 from integrity.hub.database import HubDatabase
-from integrity.hub.grants import ANY, Grants
+from integrity.hub.members import ANY, Grants
 from integrity.hub.migrate import migrate
 from integrity.reporting import protocol
 from support.cli import Box, make_command

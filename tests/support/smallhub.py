@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import zstandard
 
-from integrity.hub.folder_parts import read_file
-from integrity.hub.reported import FileLine, MessageLine
+from integrity.hub.reported import FileLine, MessageLine, read_file
 from integrity.reporting.digest_tree import (
     BucketDigests,
     choose_bits,

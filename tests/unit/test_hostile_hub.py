@@ -16,8 +16,15 @@ import pytest
 from integrity.config import parse_config
 from integrity.errors import HubAway, HubError, ProtocolError
 from integrity.jobs.report import Stop
-from integrity.jobs.shards.messages import ShardTask, to_path, write_message
-from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file, unpack_file
+from integrity.jobs.shards.messages import (
+    PackedDamaged,
+    ShardTask,
+    digest_file,
+    pack_file,
+    to_path,
+    unpack_file,
+    write_message,
+)
 from integrity.jobs.shards.tree_calls import ShardClient, TreeCalls, read_seconds
 from integrity.jobs.shards.worker import ShardWorker, WorkerSettings
 from integrity.reporting.client import HubClient

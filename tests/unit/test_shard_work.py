@@ -12,10 +12,18 @@ from integrity.errors import ConfigError, ProtocolError
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Stop
 from integrity.jobs.runner import scan
-from integrity.jobs.shards.lease import Lease
-from integrity.jobs.shards.messages import ShardTask, VisitResult, to_path, write_message
-from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file, unpack_file
+from integrity.jobs.shards.messages import (
+    PackedDamaged,
+    ShardTask,
+    VisitResult,
+    digest_file,
+    pack_file,
+    to_path,
+    unpack_file,
+    write_message,
+)
 from integrity.jobs.shards.visit import plan_visit
+from integrity.jobs.shards.worker import Lease
 from integrity.reporting.client import HubClient
 from integrity.reporting.forms import read_form
 from support.jobs import open_context

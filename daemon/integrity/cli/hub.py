@@ -30,7 +30,7 @@ from integrity.extras import require_hub
 
 if TYPE_CHECKING:
     from integrity.hub.fleet import BoxStatus
-    from integrity.hub.grants import Grants
+    from integrity.hub.members import Grants
 
 
 _SETS = click.option(
@@ -119,7 +119,7 @@ def add(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, ...
     """
     require_hub()
     from integrity.hub import boxes
-    from integrity.hub.grants import get_grants, read_grants
+    from integrity.hub.members import get_grants, read_grants
 
     given = read_grants(sets, trees)
     create_if_missing(session)
@@ -148,7 +148,7 @@ def add(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, ...
 def allow(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, ...], removes: bool) -> int:
     """Set which replica sets and shared trees a box may be in; without options, print them."""
     require_hub()
-    from integrity.hub.grants import add_grants, get_grants, read_grants, remove_grants
+    from integrity.hub.members import add_grants, get_grants, read_grants, remove_grants
 
     given = read_grants(sets, trees)
     if removes and not (sets or trees):
@@ -263,8 +263,8 @@ def check(session: Session) -> int:
     with open_database(session, any_revision=True) as database:
         found = check_hub(database, int(time.time()))
     for problem in found.problems:
-        session.output.tell(problem.message)
-        session.output.give("hub_problem", {"message": problem.message})
+        session.output.tell(problem)
+        session.output.give("hub_problem", {"message": problem})
     checked = f"{found.boxes:,} boxes, {found.folders:,} folders, {found.files:,} files"
     if found.problems:
         session.output.tell(f"{database.place}: {len(found.problems):,} problems ({checked} checked).")

@@ -82,7 +82,7 @@ def _require_free(session: Session, url: str) -> None:
 
 def _ask_token() -> str:
     """Ask for the token; where there is no terminal, read it from standard input."""
-    from integrity.reporting.token import is_token
+    from integrity.reporting.reporter import is_token
 
     is_terminal = sys.stdin.isatty()
     token = str(click.prompt("Token", hide_input=True) if is_terminal else sys.stdin.readline()).strip()
@@ -100,7 +100,7 @@ def _test(url: str, token: str, certificate: bytes) -> None:
     """
     from integrity.reporting.client import HubClient
     from integrity.reporting.protocol import FIRST_CHAIN, STREAM_BYTES, VERSION, encode_lines
-    from integrity.reporting.token import read_machine
+    from integrity.reporting.reporter import read_machine
 
     stream, machine = os.urandom(STREAM_BYTES), read_machine(socket.gethostname())
     header = {"protocol": VERSION, "stream": stream.hex(), "first": 1, "chain": FIRST_CHAIN.hex()}

@@ -33,9 +33,8 @@ def tree() -> None:
 def list_(session: Session) -> int:
     """List the shared trees: whether everything is read in time, and which boxes may read them."""
     require_hub()
-    from integrity.hub.grants import find_granted_boxes
-    from integrity.hub.objects import tree_object
-    from integrity.hub.shards.promise import find_promises
+    from integrity.hub.members import find_granted_boxes
+    from integrity.hub.shards.promise import find_promises, tree_object
 
     now = int(time.time())
     with open_database(session) as database, database.read() as c:
@@ -68,7 +67,7 @@ def forget(session: Session, name: str, is_yes: bool) -> int:
     require_hub()
     from integrity.hub.schema import shared_tree
     from integrity.hub.shards.promise import find_promises
-    from integrity.hub.shards.tree_changes import forget_tree, get_tree_id
+    from integrity.hub.shards.tree_disks import forget_tree, get_tree_id
 
     now = int(time.time())
     with open_database(session) as database, database.read() as c:
@@ -101,8 +100,8 @@ def rebind(session: Session, name: str, new_name: str | None, is_moved: bool, is
     After --moved everything is read against the old records: what was damaged on the way is found.
     """
     require_hub()
-    from integrity.hub.grants import read_grants
-    from integrity.hub.shards.tree_changes import get_tree_id, release_folder, rename_tree
+    from integrity.hub.members import read_grants
+    from integrity.hub.shards.tree_disks import get_tree_id, release_folder, rename_tree
 
     if not is_moved and new_name is None:
         raise click.UsageError("give a new name, or --moved")

@@ -114,7 +114,7 @@ def _set_up(home: str, listen: str, roots: Sequence[bytes]) -> list[TrialBox]:
     from integrity.config.sample import spell_toml
     from integrity.hub import boxes
     from integrity.hub.database import HubDatabase
-    from integrity.hub.grants import Grants
+    from integrity.hub.members import Grants
     from integrity.hub.migrate import migrate
 
     _write(f"{home}/hub.toml", _HUB.format(home=home, listen=spell_toml(listen)) + _TELL_NOBODY)

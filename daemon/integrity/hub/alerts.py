@@ -52,16 +52,8 @@ class SentNote(NamedTuple):
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelRecord:
-    """State of a channel; see the columns of ``alert_channel``."""
-
-    name: str
-    attempts: int = 0
-    failing_since: int | None = None
-    next_try_at: int | None = None
-    digest_at: int | None = None
-    incident_times: tuple[int, ...] = ()
+_Channel = sa.Row[Any]
+"""State of a channel: a row of ``alert_channel``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +87,7 @@ def send_alerts(
     _meet(database, names)
     for channel in channels:
         with database.read() as c:
-            record = _get_record(c, channel.name)
+            record = c.execute(sa.select(alert_channel).where(alert_channel.c.name == channel.name)).one()
             if record.next_try_at is not None and now < record.next_try_at <= now + LONGEST_WAIT_S:
                 continue
             plan = ChannelNews(c, record, now).plan(settings, composer)
@@ -127,11 +119,12 @@ def _send(channel: Channel, message: Message) -> ChannelError | None:
 class ChannelNews:
     """What one channel has not been sent yet."""
 
-    def __init__(self, c: sa.Connection, record: ChannelRecord, now: int) -> None:
+    def __init__(self, c: sa.Connection, record: _Channel, now: int) -> None:
         self._c, self._record, self._now = c, record, now
         self._notes: dict[int, SentNote] = {}
         is_news = finding.c.is_news == 1
-        self._new = [one for one in self._find(is_news, *_are_ripe(now)) if self._is_news(one)]
+        ripe, notes = self._find(is_news, *_are_ripe(now)), self._notes
+        self._new = [one for one in ripe if one.id not in notes or notes[one.id].key != find_key(one)]
         ended = self._find(is_news, ~UNRESOLVED, finding.c.alerted.is_not(None))
         self._over = [one for one in ended if one.id in self._notes and not self._notes[one.id].is_over]
 
@@ -152,10 +145,6 @@ class ChannelNews:
         sent = sa.select(finding.c.alerted).where(UNRESOLVED, finding.c.alerted.is_not(None))
         with self._c.execute(sent.execution_options(yield_per=_AT_ONCE)) as rows:
             return any(read_note(row.alerted, self._record.name) for row in rows)
-
-    def _is_news(self, one: HubFinding) -> bool:
-        note = self._notes.get(one.id)
-        return note is None or note.key != find_key(one)
 
     def plan(self, settings: Alerts, composer: HubComposer) -> _Plan | None:
         """Return what is due now; one message at a time."""
@@ -181,7 +170,7 @@ class ChannelNews:
         first = min(self._noticed_at(one) for one in self._new)
         if 0 <= self._now - first < group_s:
             return False
-        recent = [at for at in self._record.incident_times if self._now - _HOUR_S < at <= self._now]
+        recent = [at for at in json.loads(self._record.incident_times) if self._now - _HOUR_S < at <= self._now]
         return len(recent) < MAILS_PER_HOUR or self._is_any_first_urgent()
 
     def _noticed_at(self, one: HubFinding) -> int:
@@ -251,17 +240,11 @@ def _end_news(c: sa.Connection, channels: Sequence[str]) -> None:
         c.execute(sa.update(finding).where(finding.c.id.in_(done[start : start + _AT_ONCE])).values(is_news=0))
 
 
-def _get_record(c: sa.Connection, name: str) -> ChannelRecord:
-    row = c.execute(sa.select(alert_channel).where(alert_channel.c.name == name)).one()
-    times = tuple(json.loads(row.incident_times))
-    return ChannelRecord(name, row.attempts, row.failing_since, row.next_try_at, row.digest_at, times)
-
-
-def _mark_sent(c: sa.Connection, record: ChannelRecord, kind: AlertKind, now: int, *, is_first: bool) -> None:
+def _mark_sent(c: sa.Connection, record: _Channel, kind: AlertKind, now: int, *, is_first: bool) -> None:
     """Record that a channel works, and when it took a message of this kind."""
-    times = record.incident_times
+    times = json.loads(record.incident_times)
     if kind is AlertKind.INCIDENT:
-        times = (*times, now)[-MAILS_PER_HOUR:]
+        times = [*times, now][-MAILS_PER_HOUR:]
     is_digest = is_first or kind in (AlertKind.DIGEST, AlertKind.REMINDER)  # reminders are counted from here
     _set_record(
         c,
@@ -287,7 +270,7 @@ def _set_note(c: sa.Connection, finding_id: int, channel: str, note: SentNote, c
     c.execute(sa.update(finding).where(is_it).values(values))
 
 
-def _mark_failed(c: sa.Connection, record: ChannelRecord, error: ChannelError, now: int) -> None:
+def _mark_failed(c: sa.Connection, record: _Channel, error: ChannelError, now: int) -> None:
     wait_s = LONGEST_WAIT_S if error.is_permanent else back_off_s(record.attempts)
     _set_record(
         c,

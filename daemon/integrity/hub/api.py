@@ -1,5 +1,8 @@
 """
-The API that boxes report to: who calls, within which limits, and what each call does. ``docs/hub-api.md`` describes it.
+The API that boxes report to: which calls there are, within which limits, and what each does.
+
+``docs/hub-api.md`` describes it. Bodies are described by the classes that read them (``hub.reported``). The calls for
+shared trees are in ``hub.shards.service``, see docs/shared-trees.md.
 
 A1  A call without the token of a box that may report reaches nothing but the table of tokens, and takes no slot and no
     thread of a box. Its body is not read. What strangers at an address do never keeps a box there from reporting.
@@ -16,6 +19,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 import anyio
@@ -32,29 +36,144 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import integrity.web.query  # noqa: F401 - registers {name:number}
 from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
 from integrity.hub import audit, boxes, trees
-from integrity.hub.admission import Rates, Refused, Slots
-from integrity.hub.box_calls import CALLS, PREFIX
+from integrity.hub.admission import Rates, Refused, Slots, TokenTable
 from integrity.hub.database import HubDatabase
-from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
 from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
 from integrity.hub.reported import (
     BoxHeartbeat,
     ComparedFolder,
+    FolderLine,
     FolderQuestion,
     MessageLine,
     MessagesHeader,
     PlainHeader,
+    ReportedFinding,
     TreeQuestion,
+    WrongDigest,
     read_call,
+    read_folders,
 )
 from integrity.hub.stored_files import TreeMember
-from integrity.hub.token_table import TokenTable
 from integrity.hub.token_use import TokenInUse, note_use, require_free, require_sole
 from integrity.reporting import protocol
-from integrity.reporting.forms import read_form
-from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, ReportMessage
+from integrity.reporting.forms import Number, describe_form, read_form
+from integrity.reporting.protocol import JSON_LINES, MOST_BODY_BYTES, ZSTD, JsonObject, ReportMessage
 from integrity.web.endpoint import find_address_group
+from integrity.web.json_pages import JsonInterface, describe_answer
+
+PREFIX = "/hub/v1"
+
+_ROOT = {"root_id": "number of the root on the box"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxCallForm:
+    """
+    A call.
+
+    Attributes:
+        path: below the prefix.
+        summary: what it is for.
+        head: JSON schema of its body, or of the first line of it.
+        line: JSON schema of the further lines; None: the body is one object.
+        answer: JSON schema of what is returned.
+    """
+
+    path: str
+    summary: str
+    head: JsonObject
+    line: JsonObject | None = None
+    answer: JsonObject
+
+    @property
+    def body(self) -> JsonObject:
+        """The content of its request."""
+        if self.line is None:
+            return {"application/json": {"schema": self.head}}
+        return {JSON_LINES: {"schema": {"type": "array", "prefixItems": [self.head], "items": self.line}}}
+
+
+def _answer(**values: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": values, "required": [*values]}
+
+
+_NUMBER = describe_form(Number)
+_NUMBERS: JsonObject = {"type": "array", "items": _NUMBER}
+_TEXT: JsonObject = {"type": "string"}
+_MESSAGE = describe_form(MessageLine)
+_BODIES: JsonObject = {"anyOf": [describe_form(ReportedFinding), {"type": "object"}]}
+
+CALLS = {
+    "heartbeat": BoxCallForm(
+        path="heartbeat",
+        summary="How the box is, and all its roots",
+        head=describe_form(BoxHeartbeat),
+        answer=_answer(
+            now=_NUMBER,
+            last={"anyOf": [_NUMBER, {"type": "null"}]},
+            trees=_NUMBERS,
+            refused={"type": "array", "items": _TEXT},
+        ),
+    ),
+    "messages": BoxCallForm(
+        path="messages",
+        summary="Messages of a stream, numbered without gaps",
+        head=describe_form(MessagesHeader),
+        line={**_MESSAGE, "properties": {**_MESSAGE["properties"], "body": _BODIES}},  # type: ignore[dict-item]
+        answer=_answer(last=_NUMBER),
+    ),
+    "compare": BoxCallForm(
+        path="trees/{root_id:number}/compare",
+        summary="Which folders of a tree the hub does not have as the box has them",
+        head=describe_form(PlainHeader),
+        line=describe_form(ComparedFolder),
+        answer=_answer(own=_NUMBERS, below=_NUMBERS),
+    ),
+    "buckets": BoxCallForm(
+        path="trees/{root_id:number}/buckets",
+        summary="Digests of the files of a folder, by which a box finds those that the hub does not have as they are",
+        head=describe_form(FolderQuestion),
+        answer=_answer(buckets=_TEXT),
+    ),
+    "folders": BoxCallForm(
+        path="trees/{root_id:number}/folders",
+        summary="Folders with their files, or parts of them",
+        head=describe_form(PlainHeader),
+        line=describe_form(FolderLine),
+        answer=_answer(stored=_NUMBER),
+    ),
+    "settle": BoxCallForm(
+        path="trees/{root_id:number}/settle",
+        summary="Whether the hub has a whole tree",
+        head=describe_form(TreeQuestion),
+        answer=_answer(settled={"type": "boolean"}),
+    ),
+}
+
+_INTERFACE = JsonInterface(
+    title="integrity hub: calls of boxes",
+    description=(
+        "The report protocol. Each box has a token of its own, `Authorization: Bearer TOKEN`. A body has a"
+        f" Content-Length, at most {MOST_BODY_BYTES:,} bytes, and may be compressed (`Content-Encoding: zstd`). JSON"
+        " lines are described as an array whose first item is the first line. Texts hold bytes that are not UTF-8 as"
+        " lone surrogates. More, and what each error means to a box: docs/hub-api.md"
+    ),
+    server=PREFIX,
+    error=_answer(error=_TEXT, message=_TEXT),
+    errors=(400, 404, 409, 411, 413, 415, 429, 503, 507),
+    unauthorized="the token is unknown or was revoked",
+)
+
+
+def describe_calls() -> JsonObject:
+    paths: dict[str, JsonObject] = {}
+    for call in CALLS.values():
+        path, answer = f"/{call.path}", describe_answer(call.summary, call.answer)
+        described = _INTERFACE.describe_operation(path, call.summary, answer, (), _ROOT)
+        paths[path] = {"post": {**described, "requestBody": {"required": True, "content": call.body}}}
+    return _INTERFACE.describe(paths)
+
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -124,7 +243,7 @@ class BoxApi:
             "settle": self.settle,
         }
         routes = [self.guard.route(f"/{call.path}", answers[name]) for name, call in CALLS.items()]
-        handlers = {HTTPException: _show_http, ClientDisconnect: _show_nothing, Exception: show_error}
+        handlers = {HTTPException: show_error, ClientDisconnect: show_error, Exception: show_error}
         return Starlette(routes=[*routes, *more], exception_handlers=handlers)
 
     def take_heartbeat(self, call: BoxCall) -> JsonObject:
@@ -241,7 +360,8 @@ class BoxGuard:
             Refused: no token of a box that may report (A1), or too many requests.
             HubDatabaseAway: nobody knows now.
         """
-        token = _read_token(request)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        token = token.strip() if scheme.lower() == "bearer" else ""
         reporter = await self._identify(request, token)
         self._rates.take(reporter.box_id)
         stack.enter_context(self._calls.hold())
@@ -267,11 +387,12 @@ class BoxGuard:
     async def _load_tokens(self) -> dict[bytes, boxes.Box]:
         if self._readers is None:
             self._readers = anyio.CapacityLimiter(1)  # strangers wait for each other, and no box for them
-        return await run_sync(self._read_tokens, limiter=self._readers)
 
-    def _read_tokens(self) -> dict[bytes, boxes.Box]:
-        with self._database.read() as c:
-            return boxes.load_tokens(c)
+        def load() -> dict[bytes, boxes.Box]:
+            with self._database.read() as c:
+                return boxes.load_tokens(c)
+
+        return await run_sync(load, limiter=self._readers)
 
     def _may_report(self, reporter: CallingBox, token: str) -> bool:
         with self._database.read() as c:
@@ -293,15 +414,12 @@ class BoxGuard:
             data = decompress(body) if is_zstd else body
             return answer(BoxCall(reporter, root_id, data, int(self._clock())))
 
-        async with self._turn_of(reporter.box_id):
+        # One box never has all threads (A2).
+        async with self._turns.setdefault(reporter.box_id, anyio.CapacityLimiter(_THREADS_OF_BOX)):
             answered = await self.in_thread(work)
         if isinstance(answered, bytes):
             return Response(answered, media_type=protocol.PACKED)
         return Response(protocol.encode(answered), media_type=protocol.JSON)  # names need not be UTF-8
-
-    def _turn_of(self, box_id: int) -> anyio.CapacityLimiter:
-        """Return what keeps one box from having all threads (A2)."""
-        return self._turns.setdefault(box_id, anyio.CapacityLimiter(_THREADS_OF_BOX))
 
     def _note_revoked(self, box: boxes.Box, address: str) -> None:
         """Note, once per hour, that somebody still uses a token that was revoked."""
@@ -312,11 +430,6 @@ class BoxGuard:
         outcome = "the token was revoked"
         with self._database.transaction() as c:
             audit.record(c, at=now, who=who, address=address, verb="refused", subject=box.name, outcome=outcome)
-
-
-def _read_token(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def find_length(request: Request) -> int:
@@ -355,6 +468,10 @@ def decompress(body: bytes) -> bytes:
 def show_error(request: Request, error: Exception) -> Response:
     """Write what went wrong, as JSON, and never a detail of a bug."""
     match error:
+        case HTTPException():
+            return _make_error(error.status_code, "not_found", error.detail, closes=True)
+        case ClientDisconnect():  # it has gone, or was cut off, before its request was complete
+            return Response(status_code=400)
         case Refused():
             # What is still to come of the body is not read.
             return _make_error(error.status, error.code, error.message, error.retry_after_s, closes=error.status < 500)
@@ -384,16 +501,6 @@ def _make_error(
     if closes:
         headers["Connection"] = "close"
     return JSONResponse({"error": code, "message": printable(message)}, status, headers)
-
-
-def _show_http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _make_error(error.status_code, "not_found", error.detail, closes=True)
-
-
-def _show_nothing(_: Request, __: Exception) -> Response:
-    """Answer a box that has gone, or was cut off, before its request was complete."""
-    return Response(status_code=400)
 
 
 def _is_zstd(request: Request) -> bool:

@@ -1,27 +1,90 @@
 """
-What one box reported: its findings and its events, page by page, the newest first.
+What boxes reported: their findings and their events, page by page, the newest first.
 
-A body is an object of ``--json`` as the box sent it. A stolen box may send anything, so each value is used only if it
-is of the expected type, and as text for people.
+A body is an object of ``--json`` as the box sent it. Whoever has its token may send anything, so each value is used
+only if it is of the expected type, and as text for people.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.config import format_size
-from integrity.errors import printable
+from integrity.errors import ProtocolError, printable
 from integrity.hub import schema
-from integrity.hub.box_bodies import JsonObject, read_body
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
-from integrity.model import FindingKind, Outcome
+from integrity.model import ByteRange, Certainty, FindingKind, Outcome
 from integrity.paths import absolute
+from integrity.reporting import protocol
 from integrity.reporting.protocol import MessageKind, is_number
 from integrity.views.runs import describe_outcome
+from integrity.words.findings import damaged_places
 from integrity.words.text import PLAIN, count
+
+JsonObject = Mapping[str, object]
+
+_PLACES_KEPT = 1000
+"""Blocks or ranges of one finding that are repeated; its box has all of them."""
+
+
+def read_body(text: str) -> JsonObject:
+    """Read what is stored; what is no object is an empty one."""
+    try:
+        return protocol.decode(text.encode("utf-8", "surrogatepass"))
+    except ProtocolError:
+        return {}
+
+
+def write_box_finding(number: int, kind: str, body: JsonObject) -> JsonObject:
+    """Write what a box found, for the evidence of a finding of the hub."""
+    certainty = read_certainty(body)
+    message = body.get("message")
+    return {
+        "id": number,
+        "kind": kind,
+        "certainty": certainty.value if certainty else None,
+        "blocks": _read_blocks(body),
+        "block_size_bytes": _read_int(body, "block_size_bytes"),
+        "ranges": _read_ranges(body),
+        "opened_at": body.get("opened_at") if isinstance(body.get("opened_at"), str) else None,
+        "message": printable(message) if isinstance(message, str) else None,
+    }
+
+
+def find_places(body: JsonObject) -> str | None:
+    """Return which blocks or bytes of a file are damaged, in words."""
+    return damaged_places(_read_blocks(body), _read_int(body, "block_size_bytes"), _read_ranges(body))
+
+
+def read_certainty(body: JsonObject) -> Certainty | None:
+    """Return how sure a box is of a finding; None if it does not say."""
+    word = body.get("certainty")
+    return Certainty(word) if isinstance(word, str) and word in set(Certainty) else None
+
+
+def _read_int(body: JsonObject, name: str) -> int | None:
+    value = body.get(name)
+    return value if protocol.is_number(value) and value > 0 else None
+
+
+def _read_blocks(body: JsonObject) -> list[int]:
+    blocks = body.get("blocks")
+    return [one for one in blocks if protocol.is_number(one)][:_PLACES_KEPT] if isinstance(blocks, list) else []
+
+
+def _read_ranges(body: JsonObject) -> list[ByteRange]:
+    ranges = body.get("ranges")
+    pairs = ranges if isinstance(ranges, list) else []
+    return [
+        (one[0], one[1])
+        for one in pairs[:_PLACES_KEPT]
+        if isinstance(one, list) and len(one) == 2 and all(map(protocol.is_number, one))
+    ]
+
 
 _LONGEST_TEXT = 1000
 _COUNTS = (

@@ -17,15 +17,14 @@ import sqlalchemy as sa
 from integrity import program
 from integrity.errors import ConfigError
 from integrity.hub import schema
-from integrity.hub.due_votes import mark_changed
 from integrity.hub.forgetting import forget_box
-from integrity.hub.grants import Grants, add_grants
+from integrity.hub.members import Grants, add_grants, mark_changed
 from integrity.hub.schema import tree_disk
 from integrity.reporting.protocol import FIRST_CHAIN
 
 TOKEN_PREFIX = "integrity-box-"  # noqa: S105 - what secret scanners recognize a token by
 _TOKEN_BYTES = 32
-_LONGEST_NAME = 64
+_LONGEST_BOX = 64
 
 
 class Box(NamedTuple):
@@ -49,8 +48,8 @@ def add_box(c: sa.Connection, name: str, now: int, grants: Grants) -> str:
     Raises:
         ConfigError: the name is in use, or none that a box can have.
     """
-    if re.fullmatch(r"\w[\w.-]*", name) is None or len(name) > _LONGEST_NAME:
-        raise ConfigError(f"{name!r}: not a name for a box: use up to {_LONGEST_NAME} letters, digits, dots and dashes")
+    if re.fullmatch(r"\w[\w.-]*", name) is None or len(name) > _LONGEST_BOX:
+        raise ConfigError(f"{name!r}: not a name for a box: use up to {_LONGEST_BOX} letters, digits, dots and dashes")
     token = TOKEN_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
     known = c.execute(sa.select(schema.box.c.revoked_at).where(schema.box.c.name == name)).first()
     if known is None:

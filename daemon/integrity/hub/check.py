@@ -17,7 +17,7 @@ from integrity import program
 from integrity.errors import show_path
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase, read_revision
-from integrity.hub.due_votes import find_changed_sets
+from integrity.hub.members import find_changed_sets
 from integrity.hub.schema import box, file, file_part, folder, member, member_folder
 from integrity.hub.trees import NO_FOLDERS, find_children
 from integrity.reporting.digest_tree import ReportedFile, digest_files
@@ -28,19 +28,13 @@ _SHOWN = 5
 _FILE = tuple(file.c[name] for name in ReportedFile._fields)
 
 
-class HubProblem(NamedTuple):
-    """Something that is wrong with the database. ``message``: what, how bad, and what to do."""
-
-    message: str
-
-
 class CheckedHub(NamedTuple):
-    """What was checked: counts, and what is wrong."""
+    """What was checked: counts; and what is wrong, how bad it is, and what to do."""
 
     boxes: int
     folders: int
     files: int
-    problems: list[HubProblem]
+    problems: list[str]
 
 
 def check_hub(database: HubDatabase, now: int, *, progress: Callable[[int], None] = lambda _: None) -> CheckedHub:
@@ -63,19 +57,19 @@ def check_hub(database: HubDatabase, now: int, *, progress: Callable[[int], None
     return CheckedHub(count, trees.folders, trees.files, problems)
 
 
-def _check_revision(c: sa.Connection) -> Iterator[HubProblem]:
+def _check_revision(c: sa.Connection) -> Iterator[str]:
     found = read_revision(c)
     if found != schema.SCHEMA_REVISION:
         is_newer = found is not None and found > schema.SCHEMA_REVISION
         remedy = "use the newer version of integrity" if is_newer else f"run: {program.command('hub migrate')}"
-        yield HubProblem(f"The tables are of schema {found or 'none'}, needed is {schema.SCHEMA_REVISION}; {remedy}.")
+        yield f"The tables are of schema {found or 'none'}, needed is {schema.SCHEMA_REVISION}; {remedy}."
 
 
-def _check_references(c: sa.Connection) -> Iterator[HubProblem]:
+def _check_references(c: sa.Connection) -> Iterator[str]:
     """Check what the database itself does not: rows of files have no foreign keys, and SQLite may have been edited."""
     if c.dialect.name == "sqlite":
         broken = c.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_SHOWN)
-        yield from (HubProblem(f"A row of {row[0]} refers to a row of {row[2]} that is missing.") for row in broken)
+        yield from (f"A row of {row[0]} refers to a row of {row[2]} that is missing." for row in broken)
     for table in (file, file_part):
         parent = member_folder if table is file else folder
         where = parent.c.folder_id == table.c.folder_id if table is file else folder.c.id == table.c.folder_id
@@ -84,7 +78,7 @@ def _check_references(c: sa.Connection) -> Iterator[HubProblem]:
         lost = sa.select(sa.func.count()).select_from(table).where(~sa.exists().where(where))
         count = c.execute(lost).scalar_one()
         if count:
-            yield HubProblem(f"{count:,} rows of {table.name} belong to no folder; {_SEND_AGAIN}.")
+            yield f"{count:,} rows of {table.name} belong to no folder; {_SEND_AGAIN}."
     upper = member_folder.alias()
     has_parent = sa.exists().where(
         upper.c.member_id == member_folder.c.member_id, upper.c.folder_id == member_folder.c.parent_id
@@ -93,26 +87,26 @@ def _check_references(c: sa.Connection) -> Iterator[HubProblem]:
     orphans = settled.where(member.c.settled_tree.is_not(None), member_folder.c.parent_id.is_not(None), ~has_parent)
     count = c.execute(orphans).scalar_one()
     if count:
-        yield HubProblem(f"{count:,} folders lie in folders that are missing; {_SEND_AGAIN}.")
+        yield f"{count:,} folders lie in folders that are missing; {_SEND_AGAIN}."
 
 
 _SEND_AGAIN = "restore a backup of the database, or have the boxes send everything again by removing the replica set"
 
 
-def _check_boxes(c: sa.Connection) -> Iterator[HubProblem]:
+def _check_boxes(c: sa.Connection) -> Iterator[str]:
     stream = sa.select(schema.box_stream).where(
         schema.box_stream.c.box_id == box.c.id, schema.box_stream.c.stream == box.c.stream
     )
     lost = sa.select(box.c.name).where(box.c.stream.is_not(None), ~stream.exists())
     for name in c.execute(lost).scalars():
-        yield HubProblem(f"{name}: its stream of messages is not among those that it began; a row was lost.")
+        yield f"{name}: its stream of messages is not among those that it began; a row was lost."
 
 
-def _check_votes(c: sa.Connection, now: int) -> Iterator[HubProblem]:
+def _check_votes(c: sa.Connection, now: int) -> Iterator[str]:
     late = schema.replica_set.c.id.in_(find_changed_sets(c)), schema.replica_set.c.changed_at < now - _LATE_S
     query = sa.select(schema.replica_set.c.name, schema.replica_set.c.changed_at).where(*late)
     for name, changed_at in c.execute(query.order_by(schema.replica_set.c.name)):
-        yield HubProblem(
+        yield (
             f"Replica set {name}: reported {(now - changed_at) // 60:,} min ago and not compared since. Does the"
             " hub run? See its log: journalctl -u integrity-hub"
         )
@@ -133,7 +127,7 @@ class _TreeCheck:
         self._c = c
         self._progress = progress
 
-    def check(self, row: Any) -> Iterator[HubProblem]:
+    def check(self, row: Any) -> Iterator[str]:
         """Check the rows of a member."""
         place = f"{show_path(row.path)} on {row.name}"
         wrong, top = [], None
@@ -153,9 +147,9 @@ class _TreeCheck:
             self._progress(self.files)
         if wrong:
             shown = ", ".join(show_path(path) or "." for path in wrong[:_SHOWN])
-            yield HubProblem(f"{place}: {len(wrong):,} folders are not what was reported ({shown}); {_SEND_AGAIN}.")
+            yield f"{place}: {len(wrong):,} folders are not what was reported ({shown}); {_SEND_AGAIN}."
         if row.settled_tree is not None and top != row.settled_tree:
-            yield HubProblem(f"{place}: the top of its tree is not the one that was reported; {_SEND_AGAIN}.")
+            yield f"{place}: the top of its tree is not the one that was reported; {_SEND_AGAIN}."
 
     def _find_folders(self, member_id: int) -> Iterator[Any]:
         after = 0

@@ -15,7 +15,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import sqlalchemy as sa
@@ -138,7 +138,9 @@ class HubDatabase:
         except sa.exc.TimeoutError as error:
             raise HubDatabaseAway(f"{self.place}: all connections are in use; try again") from error
         except (sa.exc.DBAPIError, sqlite3.Error, psycopg.Error) as error:
-            cause = _find_cause(error)
+            found = error.orig if isinstance(error, sa.exc.DBAPIError) else error.__cause__
+            is_drivers = found is None or isinstance(error, sqlite3.Error | psycopg.Error)
+            cause = error if is_drivers or found is None else found
             is_cut_off = isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated
             if not is_cut_off and not _may_pass(cause, writes=writes):
                 raise
@@ -169,24 +171,8 @@ def replace_rows(c: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) 
 _TYPES = {"BIGINT": "int8", "SMALLINT": "int2", "BYTEA": "bytea"}
 
 
-class FileRow(NamedTuple):
-    """A row of ``file`` or ``file_part``: its columns, in their order."""
-
-    member_id: int
-    folder_id: int
-    name: bytes
-    size_bytes: int
-    mtime_ns: int
-    md5: bytes | None
-    xxh3_128: bytes | None
-    recorded_at: int
-    verified_at: int | None
-    read_how: int
-    flags: int
-
-
-def load_files(c: sa.Connection, table: sa.Table, rows: Iterable[FileRow]) -> None:
-    """Insert rows into ``file`` or ``file_part``, many at once; none of them may be there."""
+def load_files(c: sa.Connection, table: sa.Table, rows: Iterable[tuple[object, ...]]) -> None:
+    """Insert rows into ``file`` or ``file_part``, in the order of their columns, many at once; none may be there."""
     driver: Any = c.connection.driver_connection  # in the same transaction
     names = ", ".join(column.name for column in table.columns)
     if c.dialect.name != "postgresql":
@@ -295,12 +281,6 @@ timeout, shutdown, and errors of its operating system (58030: input/output).
 
 _READ_ONLY_POSTGRES = "25006"
 """A standby, or a server that was made read-only because its disk is full; where we only read, it is a bug of ours."""
-
-
-def _find_cause(error: BaseException) -> BaseException:
-    """Return what the driver raised."""
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error.__cause__
-    return error if isinstance(error, sqlite3.Error | psycopg.Error) or cause is None else cause
 
 
 def _may_pass(cause: BaseException, *, writes: bool) -> bool:

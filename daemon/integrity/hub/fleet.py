@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.alerts.wording import count
 from integrity.catalog.coverage import Age
 from integrity.hub.findings import UNRESOLVED
 from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
@@ -59,7 +58,7 @@ class OpenFindings:
         """Return what they are about, the gravest kind first: "3 damaged files, 1 box does not report"."""
         wanted = [kind for kind in self.subjects if weight is None or HUB_KINDS[kind].weight is weight]
         wanted.sort(key=HUB_GRAVITY.__getitem__)
-        return ", ".join(count(self.subjects[kind], HUB_KINDS[kind].phrase) for kind in wanted)
+        return ", ".join(HUB_KINDS[kind].phrase.of(self.subjects[kind]) for kind in wanted)
 
 
 NOTHING_OPEN = OpenFindings()

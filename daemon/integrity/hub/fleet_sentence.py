@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from integrity import program
 from integrity.config import format_duration, format_size
 from integrity.errors import printable
-from integrity.hub.failing_parts import FailingPart
 from integrity.hub.fleet import (
     STATE_PROBLEM,
     BoxGroup,
@@ -27,6 +26,7 @@ from integrity.hub.fleet import (
 )
 from integrity.hub.replica_words import join_some
 from integrity.hub.schema import finding
+from integrity.hub.work import FailingPart
 from integrity.kinds import Weight
 from integrity.views.sentence import Gravity, Sentence
 from integrity.words.text import count

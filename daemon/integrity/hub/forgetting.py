@@ -1,17 +1,17 @@
 """
-Delete what one box reported, and rows that nothing refers to any more: sets that no box reports, folders of no member.
+Delete what nobody needs: what one box reported, rows that nothing refers to any more, and what is old.
 
-Others may begin to refer to them at the same time. So sets are deleted only if nobody has their rows locked, and
-folders while the members of their set are locked, as by whoever stores files (``trees.py``).
+Others may begin to refer to rows at the same time. So sets are deleted only if nobody has their rows locked, and
+folders while the members of their set are locked, as by whoever stores files (``trees.py``). Only the clock of the hub
+decides how old something is: a box may say anything.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from integrity.hub.database import HubDatabase
-from integrity.hub.due_votes import mark_changed
-from integrity.hub.members import remove_files
+from integrity.hub.database import HubDatabase, add_new
+from integrity.hub.members import mark_changed, remove_files
 from integrity.hub.schema import (
     box,
     box_event,
@@ -19,6 +19,7 @@ from integrity.hub.schema import (
     box_run,
     box_stream,
     box_usage,
+    event_mark,
     file_part,
     finding,
     folder,
@@ -28,9 +29,10 @@ from integrity.hub.schema import (
     replica_set,
     tree_disk,
 )
+from integrity.hub.stored_files import FORMER_KEPT_S
 from integrity.reporting.protocol import FIRST_CHAIN
 
-_AT_ONCE = 500
+_SETS_AT_ONCE = 500
 
 
 def forget_unused(database: HubDatabase, box_id: int | None = None) -> None:
@@ -66,9 +68,9 @@ def forget_abandoned_sets(c: sa.Connection) -> int:
     has_open = sa.exists().where(finding.c.set_id == replica_set.c.id, finding.c.resolved_at.is_(None))
     abandoned = sa.select(replica_set.c.id).where(~is_reported, ~has_open)
     locked = c.execute(abandoned.with_for_update(skip_locked=True)).scalars().all()
-    for start in range(0, len(locked), _AT_ONCE):
+    for start in range(0, len(locked), _SETS_AT_ONCE):
         # Asked again: a box may have reported one of them before it was locked.
-        some = abandoned.where(replica_set.c.id.in_(locked[start : start + _AT_ONCE]))
+        some = abandoned.where(replica_set.c.id.in_(locked[start : start + _SETS_AT_ONCE]))
         ids = c.execute(some).scalars().all()
         for column in (finding.c.set_id, folder.c.set_id, replica_set.c.id):
             c.execute(sa.delete(column.table).where(column.in_(ids)))
@@ -86,3 +88,45 @@ def forget_unused_folders(c: sa.Connection, set_id: int) -> int:
     )
     is_used = [sa.exists().where(column.table.c.member_id.in_(ids), column == folder.c.id) for column in references]
     return c.execute(sa.delete(folder).where(folder.c.set_id == set_id, ~sa.or_(*is_used))).rowcount
+
+
+EVENTS_KEPT_S = 90 * 86400
+FINDINGS_KEPT_S = 365 * 86400
+_ROWS_AT_ONCE = 5000
+"""Rows of one transaction: boxes that report wait for no more."""
+
+_KEPT_S = {
+    box_finding.c.resolved_at: FINDINGS_KEPT_S,
+    finding.c.resolved_at: FINDINGS_KEPT_S,
+    former_file.c.replaced_at: FORMER_KEPT_S,
+}
+
+
+def retain(database: HubDatabase, now: int) -> None:
+    """Delete what is older than it is kept. Unresolved findings and the audit log are kept forever."""
+    for at, kept_s in _KEPT_S.items():
+        _delete(database, at.table, at < now - kept_s)
+    with database.transaction() as c:
+        last = _mark_events(c, now)
+    if last is not None:
+        _delete(database, box_event, box_event.c.id <= last)
+
+
+def _delete(database: HubDatabase, table: sa.Table, is_old: sa.ColumnElement[bool]) -> None:
+    """Delete rows, some at a time."""
+    key = tuple(table.primary_key)
+    some = sa.select(*key).where(is_old).limit(_ROWS_AT_ONCE)
+    is_more = True
+    while is_more:
+        with database.transaction() as c:
+            is_more = c.execute(sa.delete(table).where(sa.tuple_(*key).in_(some))).rowcount == _ROWS_AT_ONCE
+
+
+def _mark_events(c: sa.Connection, now: int) -> int | None:
+    """Mark which events the hub has now; return the last one that it had when it was as old as events are kept."""
+    newest = c.execute(sa.select(sa.func.coalesce(sa.func.max(box_event.c.id), 0))).scalar_one()
+    add_new(c, event_mark, [{"at": now, "event_id": newest}])
+    is_old = event_mark.c.at <= now - EVENTS_KEPT_S
+    last: int | None = c.execute(sa.select(sa.func.max(event_mark.c.event_id)).where(is_old)).scalar()
+    c.execute(sa.delete(event_mark).where(is_old))
+    return last

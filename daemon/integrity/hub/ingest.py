@@ -162,7 +162,9 @@ def _store_message(c: sa.Connection, box_id: int, stream: bytes, message: Report
     try:
         match message.kind:
             case MessageKind.STATE:
-                _expect_repeats(c, box_id, message)
+                findings = read_form(BeginsStream, message.body).findings or 0
+                until = min(message.number + findings, LARGEST)  # so many messages repeat findings
+                c.execute(sa.update(box).where(box.c.id == box_id).values(repeats_until=until))
                 return set()
             case MessageKind.FINDING:
                 return _take_finding(c, box_id, stream, message.body, now)
@@ -227,12 +229,6 @@ def _store_finding(
         same = same_number & (box_finding.c.opened_at == found.opened_at)
         c.execute(sa.update(box_finding).where(same).values(**values))
     return set() if found.root_id is None else {found.root_id}
-
-
-def _expect_repeats(c: sa.Connection, box_id: int, message: ReportMessage) -> None:
-    """Note how many messages repeat findings."""
-    until = min(message.number + (read_form(BeginsStream, message.body).findings or 0), LARGEST)
-    c.execute(sa.update(box).where(box.c.id == box_id).values(repeats_until=until))
 
 
 def _end_former(c: sa.Connection, box_id: int, now: int) -> set[int]:

@@ -1,23 +1,160 @@
 """
-The members of replica sets: the roots that boxes report, what is stored of their files, and when that is removed.
+Which replica sets and shared trees a box may be in; the members of sets; which sets vote again.
 
 A root keeps its rows while its box does not name it, for it may come back. They are removed when it moves to another
-set, whose folders have other numbers.
+set, whose folders have other numbers. A set counts what changes in it, and remembers which count its last vote saw.
+Times would not do: what was written before a vote began may become visible after it.
+
+G1  A box is a member of no set, and works on no tree, that it was not granted: whoever has its token could make all
+    files of a set look missing, or have other boxes read from where it likes. The owner of the hub says so.
+G2  A grant that was taken back holds from the next call of the box on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from integrity import program
+from integrity.errors import ConfigError
 from integrity.hub import schema
 from integrity.hub.database import add_new
-from integrity.hub.grants import load_grants
 from integrity.hub.reported import AnnouncedRoot
-from integrity.hub.schema import member, replica_set
+from integrity.hub.schema import box, box_grant, member, replica_set
 from integrity.reporting.protocol import encode
+
+ANY = "*"
+"""In place of a name: all of them."""
+
+_LONGEST_NAME = 200
+
+
+class GrantKind(StrEnum):
+    """What a grant is about."""
+
+    SET = "set"
+    TREE = "tree"
+
+
+class Grants(NamedTuple):
+    """Names of replica sets and of shared trees."""
+
+    sets: frozenset[str] = frozenset()
+    trees: frozenset[str] = frozenset()
+
+    def has_set(self, name: str) -> bool:
+        """Return whether a box with these grants may be in a replica set."""
+        return not self.sets.isdisjoint((name, ANY))
+
+    def has_tree(self, name: str) -> bool:
+        """Return whether a box with these grants may work on a shared tree."""
+        return not self.trees.isdisjoint((name, ANY))
+
+
+def read_grants(sets: Iterable[str], trees: Iterable[str]) -> Grants:
+    """
+    Return the grants of some names.
+
+    Raises:
+        ConfigError: one is no name.
+    """
+    found = Grants(frozenset(sets), frozenset(trees))
+    for name in (*found.sets, *found.trees):
+        if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise ConfigError(f"{name!r}: not a name: use up to {_LONGEST_NAME} printable characters, or {ANY} for all")
+    return found
+
+
+def load_grants(c: sa.Connection, box_id: int) -> Grants:
+    rows = c.execute(sa.select(box_grant.c.kind, box_grant.c.name).where(box_grant.c.box_id == box_id)).all()
+    return Grants(*(frozenset(row.name for row in rows if row.kind == kind) for kind in GrantKind))
+
+
+def add_grants(c: sa.Connection, box_name: str, grants: Grants) -> None:
+    """
+    Let a box be in some more sets and trees.
+
+    Raises:
+        ConfigError: there is no such box.
+    """
+    add_new(c, box_grant, _rows(_get_box_id(c, box_name), grants))
+
+
+def remove_grants(c: sa.Connection, box_name: str, grants: Grants) -> None:
+    """
+    Take grants back (G2); those that the box does not have are left out.
+
+    Raises:
+        ConfigError: there is no such box.
+    """
+    for row in _rows(_get_box_id(c, box_name), grants):
+        c.execute(sa.delete(box_grant).filter_by(**row))
+
+
+def get_grants(c: sa.Connection, box_name: str) -> Grants:
+    """
+    Return what a box may be in, by its name.
+
+    Raises:
+        ConfigError: there is no such box.
+    """
+    return load_grants(c, _get_box_id(c, box_name))
+
+
+def find_granted_boxes(c: sa.Connection, tree: str) -> list[str]:
+    """Return the names of the boxes that may work on a shared tree."""
+    where = box_grant.c.kind == GrantKind.TREE.value, box_grant.c.name.in_((tree, ANY)), box.c.revoked_at.is_(None)
+    query = sa.select(box.c.name).join_from(box, box_grant).where(*where).distinct().order_by(box.c.name)
+    return list(c.execute(query).scalars())
+
+
+def _get_box_id(c: sa.Connection, name: str) -> int:
+    found = c.execute(sa.select(box.c.id).where(box.c.name == name)).scalar()
+    if found is None:
+        raise ConfigError(f"{name}: there is no box with this name; add it: {program.command(f'hub add {name}')}")
+    return int(found)
+
+
+def _rows(box_id: int, grants: Grants) -> list[dict[str, object]]:
+    return [
+        {"box_id": box_id, "kind": kind.value, "name": name}
+        for kind, names in zip(GrantKind, grants, strict=True)
+        for name in sorted(names)
+    ]
+
+
+_WAITING_VOTE_S = 600
+"""A vote that left files open, until a box reports again, is repeated so often."""
+
+
+def mark_changed(c: sa.Connection, set_ids: Iterable[int], now: int) -> None:
+    """Note that something changed that votes of these sets depend on, in the transaction that changes it."""
+    for set_id in sorted(set_ids):  # sorted, so that two transactions can't wait for each other in a circle
+        values = {"changes": replica_set.c.changes + 1, "changed_at": now}
+        c.execute(sa.update(replica_set).where(replica_set.c.id == set_id).values(**values))
+
+
+def read_changes(c: sa.Connection, set_id: int) -> int:
+    """Return the count of changes that the transaction sees; 0: there is no such set any more."""
+    return c.execute(sa.select(replica_set.c.changes).where(replica_set.c.id == set_id)).scalar() or 0
+
+
+def find_changed_sets(c: sa.Connection) -> list[int]:
+    """Return the sets with changes that their last vote did not see."""
+    query = sa.select(replica_set.c.id).where(replica_set.c.changes != replica_set.c.voted_changes)
+    return list(c.execute(query.order_by(replica_set.c.id)).scalars())
+
+
+def find_due_sets(c: sa.Connection, now: int) -> list[int]:
+    """Return the sets to vote on: changed ones, and now and then those with files left open; oldest votes first."""
+    is_waiting = sa.and_(replica_set.c.is_waiting == 1, replica_set.c.voted_at <= now - _WAITING_VOTE_S)
+    is_changed = replica_set.c.changes != replica_set.c.voted_changes
+    query = sa.select(replica_set.c.id).where(sa.or_(is_changed, is_waiting))
+    return list(c.execute(query.order_by(sa.func.coalesce(replica_set.c.voted_at, 0), replica_set.c.id)).scalars())
+
 
 _VOTED_ON = ("set_id", "removed_at", "excludes", "path", "url")
 """What a vote depends on, or names in the commands that it finds."""

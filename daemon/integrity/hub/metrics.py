@@ -17,8 +17,8 @@ from prometheus_client.utils import floatToGoString
 
 from integrity import __version__
 from integrity.errors import printable
-from integrity.hub.failing_parts import FailingPart
 from integrity.hub.fleet import BoxHealth, BoxStatus, OpenFindings, SetStatus
+from integrity.hub.work import FailingPart
 
 MOST_SETS = 1000
 _write_number = lru_cache(10_000)(floatToGoString)

@@ -21,9 +21,8 @@ import sqlalchemy as sa
 from integrity.config import format_size
 from integrity.errors import AppError
 from integrity.hub.database import HubDatabase, add_new
-from integrity.hub.folder_parts import SentFolder, parent_of
 from integrity.hub.forgetting import forget_unused
-from integrity.hub.reported import AnnouncedRoot
+from integrity.hub.reported import AnnouncedRoot, SentFolder, parent_of
 from integrity.hub.schema import (
     box_event,
     box_finding,

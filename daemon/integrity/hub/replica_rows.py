@@ -22,7 +22,6 @@ import sqlalchemy as sa
 
 from integrity.errors import ConfigError
 from integrity.files.excludes import Excludes
-from integrity.hub.former import find_former
 from integrity.hub.replica_verdict import (
     HOLDING_OF_KIND,
     ContentDifferences,
@@ -33,8 +32,9 @@ from integrity.hub.replica_verdict import (
     find_holding,
 )
 from integrity.hub.schema import box, box_finding, file, folder, member, member_folder
+from integrity.hub.stored_files import find_former
 from integrity.model import FindingKind, ReadHow
-from integrity.reporting.digest_tree import FROZEN, READ_HOWS
+from integrity.reporting.digest_tree import FROZEN, READ_HOWS, ReportedFile
 
 FILES_AT_ONCE = 500
 FOLDERS_AT_ONCE = 1000
@@ -70,23 +70,9 @@ class SetMember:
     clock_ahead_s: int
 
 
-class ReplicaRow(NamedTuple):
-    """What a member reports of a file, by its own clock; as in the table ``file``."""
-
-    member_id: int
-    size_bytes: int
-    mtime_ns: int
-    md5: bytes | None
-    xxh3_128: bytes | None
-    recorded_at: int
-    verified_at: int | None
-    read_how: int
-    flags: int
-
-    @property
-    def is_verified(self) -> bool:
-        """Whether its content was certainly read from the disk, and right."""
-        return self.verified_at is not None and self.read_how in FROM_DISK
+def is_verified(row: ReportedFile) -> bool:
+    """Return whether the content of a file was certainly read from the disk, and right."""
+    return row.verified_at is not None and row.read_how in FROM_DISK
 
 
 class BoxFinding(NamedTuple):
@@ -106,7 +92,7 @@ class DisputedFile(NamedTuple):
 
     key: FileKey
     views: tuple[ReplicaView, ...]
-    rows: tuple[ReplicaRow | None, ...]
+    rows: tuple[ReportedFile | None, ...]
     findings: tuple[BoxFinding, ...]
 
     @property
@@ -119,7 +105,7 @@ class _FileGroup(NamedTuple):
     folder_id: int
     folder: bytes
     name: bytes
-    rows: dict[int, ReplicaRow]
+    rows: dict[int, ReportedFile]
 
     @property
     def key(self) -> FileKey:
@@ -271,7 +257,7 @@ class _Cases(Generic[Verdict]):
         row = group.rows.get(one.id)
         if row is None:
             return excluded.has(group.key)
-        return row.flags & FROZEN, row.is_verified, bisect_left(self._reported, row.recorded_at - one.clock_ahead_s)
+        return row.flags & FROZEN, is_verified(row), bisect_left(self._reported, row.recorded_at - one.clock_ahead_s)
 
 
 class _ReplicaViews:
@@ -368,7 +354,7 @@ def _find_groups(
         for row in c.execute(query):
             group = groups.get((bytes(row.path), bytes(row.name)))
             if group is not None:
-                group.rows[row.member_id] = ReplicaRow(*row[3:])
+                group.rows[row.member_id] = ReportedFile(*row[3:])
         yield from (group for group in groups.values() if group.rows)  # else: a folder, or gone everywhere
 
 
@@ -383,13 +369,13 @@ def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterato
         # The folders again: planners do not conclude from those of the keys that no other rows are needed.
         query = _select_rows().join(some.name.table, sa.and_(*is_one)).where(*is_here)
         rows = c.execute(query.order_by(file.c.folder_id, file.c.name), execution_options={"yield_per": _ROWS_AT_ONCE})
-        for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 2)):
-            yield _FileGroup(folder_id, bytes(path), bytes(name), {row[3]: ReplicaRow(*row[3:]) for row in of_file})
+        for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 3)):
+            yield _FileGroup(folder_id, bytes(path), bytes(name), {row[2]: ReportedFile(*row[3:]) for row in of_file})
 
 
 def _select_rows() -> sa.Select[Any]:
-    columns = [file.c[name] for name in ReplicaRow._fields]
-    return sa.select(file.c.folder_id, folder.c.path, file.c.name, *columns).join(
+    columns = [file.c[name] for name in ReportedFile._fields]
+    return sa.select(file.c.folder_id, folder.c.path, file.c.member_id, *columns).join(
         folder, folder.c.id == file.c.folder_id
     )
 
@@ -415,7 +401,7 @@ def _complete(
 
 def make_view(
     one: SetMember,
-    row: ReplicaRow | None,
+    row: ReportedFile | None,
     kinds: Collection[FindingKind],
     former: frozenset[Version],
     *,
@@ -435,6 +421,6 @@ def make_view(
         row.mtime_ns,
         one.clock_ahead_s,
         row.recorded_at - one.clock_ahead_s,
-        row.verified_at - one.clock_ahead_s if row.is_verified and row.verified_at is not None else None,
+        row.verified_at - one.clock_ahead_s if is_verified(row) and row.verified_at is not None else None,
         former,
     )

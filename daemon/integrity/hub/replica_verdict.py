@@ -258,7 +258,7 @@ def judge_replicas(
 ) -> tuple[MemberVote, ...]:
     """Judge one file over all members of its set. ``differences``: None: those that the versions have."""
     pairs = _order_all(views, find_differences(views) if differences is None else differences)
-    behind = [_is_behind(row) for row in pairs]
+    behind = [any(pair.order is ContentOrder.OLDER for pair in row) for row in pairs]
     if all(behind[index] for index, view in enumerate(views) if view.version is not None):
         behind = [False] * len(views)  # in a circle: nobody is newest
     standings = [_find_standing(index, views, pairs[index], behind) for index in range(len(views))]
@@ -341,10 +341,6 @@ def _order_by_mtime(one: ReplicaView, other: ReplicaView) -> ContentOrder:
 def _find_mtime_range(view: ReplicaView) -> tuple[int, int]:
     corrected = view.mtime_ns - view.clock_ahead_s * 10**9
     return min(view.mtime_ns, corrected), max(view.mtime_ns, corrected)
-
-
-def _is_behind(pairs: Sequence[_Pair]) -> bool:
-    return any(pair.order is ContentOrder.OLDER for pair in pairs)
 
 
 def _find_standing(

@@ -2,26 +2,89 @@
 Write the findings of a vote: what happened on which box, why the hub thinks so, and the command that mends it.
 
 I1  No name is trusted: each is put on one line with special characters escaped.
+I2  What a box reports is text of anybody who has its token, and commands are run on other boxes: a URL that could name
+    a program to run, or a host that is none, is not repeated.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from urllib.parse import quote_from_bytes, unquote, unquote_to_bytes, urlsplit
 
+from integrity import program
+from integrity.config.copy_urls import Scheme, find_local_path, find_password, find_scheme, has_backend_options
 from integrity.errors import printable, show_path
-from integrity.hub.box_bodies import JsonObject, find_places, read_certainty, write_box_finding
+from integrity.hub.box_reports import JsonObject, find_places, read_certainty, write_box_finding
 from integrity.hub.kinds import FOUND_BY_BOX, HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.renames import Rename
-from integrity.hub.replica_commands import copy_command, find_url, repair_command, scrub_command
-from integrity.hub.replica_rows import DisputedFile, ReplicaRow, SetMember, join_key
+from integrity.hub.replica_rows import DisputedFile, SetMember, join_key
 from integrity.hub.replica_verdict import Holding, MemberVote, ReplicaAdvice, ReplicaView, Standing, do_differ
 from integrity.kinds import GRAVITY, REPAIRABLE, headline
-from integrity.paths import absolute, path_fields
-from integrity.reporting.digest_tree import READ_HOWS
+from integrity.paths import absolute, path_fields, shell_word
+from integrity.reporting.digest_tree import READ_HOWS, ReportedFile
 from integrity.words.text import iso_time, utc_time
+
+_LONGEST_URL = 4096
+_is_host = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]").fullmatch
+
+
+def repair_command(damaged: SetMember, source: SetMember, path: bytes) -> str | None:
+    """Return the command that repairs a file from another member; None if it is not known how to reach that."""
+    url = find_url(source)
+    if url is None:
+        return None
+    return program.stored_command("repair", absolute(damaged.path, path), "--from", shell_word(url))
+
+
+def scrub_command(one: SetMember, path: bytes) -> str:
+    """Return the command that verifies a file."""
+    return program.stored_command("scrub", absolute(one.path, path))
+
+
+def copy_command(to: SetMember, source: SetMember, path: bytes) -> str | None:
+    """Return the command that copies a file from another member over SSH or a mount; None if neither reaches it."""
+    url = find_url(source)
+    if url is None:
+        return None
+    way, there = [], find_local_path(url)
+    if there is None:
+        if find_scheme(url) is not Scheme.SSH:
+            return None
+        parts = urlsplit(url)
+        way = ["-e", shell_word(f"ssh -p {parts.port}")] if parts.port else []
+        host = unquote(parts.netloc.rpartition(":")[0] if parts.port else parts.netloc)
+        there = host.encode() + b":" + unquote_to_bytes(parts.path)
+    # -s: the shell of the other machine does not read the name.
+    words = ["rsync", "-a", "-s", "--mkpath", *way, shell_word(absolute(there, path))]
+    return " ".join([*words, shell_word(absolute(to.path, path))])
+
+
+def find_url(one: SetMember) -> str | None:
+    """Return where other boxes can read a member; None if it says nothing that can be repeated."""
+    if not one.url:
+        guess = f"ssh://{one.hostname}{quote_from_bytes(one.path)}"
+        return guess if _is_host(one.hostname) else None
+    return one.url if _is_harmless(one.url) else None
+
+
+def _is_harmless(url: str) -> bool:
+    if len(url) > _LONGEST_URL or not url.isprintable() or find_password(url) or has_backend_options(url):
+        return False
+    if find_local_path(url) is not None or find_scheme(url) in (Scheme.S3, Scheme.RCLONE):
+        return True
+    if find_scheme(url) is not Scheme.SSH:
+        return False
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
+    except ValueError:
+        return False
+    return _is_host(unquote(host)) is not None
+
 
 _NAMES_SHOWN = 5
 _MANY = (
@@ -377,7 +440,7 @@ def _tell_holding(holding: Holding, standing: Standing) -> str:
     return _HOLDINGS[holding]
 
 
-def _write_row(row: ReplicaRow, view: ReplicaView) -> JsonObject:
+def _write_row(row: ReportedFile, view: ReplicaView) -> JsonObject:
     how = READ_HOWS[row.read_how]
     return {
         "size_bytes": row.size_bytes,

@@ -47,9 +47,19 @@ def column_int(name: str, comment: str, *args: Any, null: bool = False, **option
     return sa.Column(name, _INTEGER, *args, nullable=null, comment=comment, **options)
 
 
+def column_flag(name: str, comment: str, **options: Any) -> sa.Column[Any]:
+    """Return a column of small numbers, most of which are 0 or 1."""
+    return sa.Column(name, sa.SmallInteger, nullable=False, comment=comment, **options)
+
+
 def column_text(name: str, comment: str, *args: Any, null: bool = False) -> sa.Column[Any]:
     """Return a column of text without surrogates."""
     return sa.Column(name, sa.Text, *args, nullable=null, comment=comment)
+
+
+def _only_where(condition: sa.ColumnElement[bool]) -> dict[str, Any]:
+    """Have an index have only some of the rows."""
+    return {"sqlite_where": condition, "postgresql_where": condition}
 
 
 def column_blob(name: str, comment: str, *, null: bool = False) -> sa.Column[Any]:
@@ -103,7 +113,7 @@ box_run = sa.Table(
     column_text("address", "where its last heartbeat came from"),
     column_int("first_at", "its first heartbeat; since then it was never silent for long, see token_use.py"),
     column_int("seen_at", "its last heartbeat"),
-    sa.Column("is_accepted", sa.SmallInteger, nullable=False, comment="1: its heartbeats were stored"),
+    column_flag("is_accepted", "1: its heartbeats were stored"),
     sa.PrimaryKeyConstraint("box_id", "run"),
 )
 
@@ -135,13 +145,7 @@ replica_set = sa.Table(
     column_int("changed_at", "when what a vote depends on changed last; null: never", null=True),
     column_int("voted_at", "when its last completed vote began; null: none yet", null=True),
     column_int("vote_ms", "how long that took", null=True),
-    sa.Column(
-        "is_waiting",
-        sa.SmallInteger,
-        nullable=False,
-        server_default="0",
-        comment="1: vote again, files were left open until a box reports again",
-    ),
+    column_flag("is_waiting", "1: vote again, files were left open until a box reports again", server_default="0"),
     column_int("changes", "how often what a vote depends on changed; see due_votes.py", server_default="0"),
     column_int("voted_changes", "how many of these its last completed vote saw", server_default="0"),
     sa.UniqueConstraint("name"),
@@ -196,12 +200,10 @@ member_folder = sa.Table(
     column_blob("own", "see reporting/digest_tree.py (16 bytes)"),
     column_blob("content", "the same (16 bytes): equal on two members if the files are"),
     column_blob("subtree", "the same (16 bytes)"),
-    sa.Column(
+    column_flag(
         "is_checked",
-        sa.SmallInteger,
-        nullable=False,
+        "1: the hub computed subtree and subtree_content, and nothing below has changed since",
         server_default="1",
-        comment="1: the hub computed subtree and subtree_content, and nothing below has changed since",
     ),
     column_blob(
         "subtree_content",
@@ -213,12 +215,7 @@ member_folder = sa.Table(
 )
 sa.Index("member_folder_parent", member_folder.c.member_id, member_folder.c.parent_id)
 sa.Index("member_folder_folder", member_folder.c.folder_id)
-sa.Index(
-    "member_folder_unchecked",
-    member_folder.c.member_id,
-    sqlite_where=member_folder.c.is_checked == 0,
-    postgresql_where=member_folder.c.is_checked == 0,
-)
+sa.Index("member_folder_unchecked", member_folder.c.member_id, **_only_where(member_folder.c.is_checked == 0))
 
 
 def _make_file_table(name: str) -> sa.Table:
@@ -237,8 +234,8 @@ def _make_file_table(name: str) -> sa.Table:
         column_int(
             "verified_at", "when it was last found equal to the record, by the clock of the box; null: never", null=True
         ),
-        sa.Column("read_how", sa.SmallInteger, nullable=False, comment="index in digest_tree.READ_HOWS"),
-        sa.Column("flags", sa.SmallInteger, nullable=False, comment="digest_tree.FROZEN and SUSPECT"),
+        column_flag("read_how", "index in digest_tree.READ_HOWS"),
+        column_flag("flags", "digest_tree.FROZEN and SUSPECT"),
         sa.PrimaryKeyConstraint("member_id", "folder_id", "name"),
         sqlite_with_rowid=False,  # half the size, and rows lie in the order in which votes read them
     )
@@ -271,8 +268,7 @@ sa.Index(
     "box_finding_unresolved",
     box_finding.c.box_id,
     box_finding.c.number,
-    sqlite_where=box_finding.c.resolved_at.is_(None),
-    postgresql_where=box_finding.c.resolved_at.is_(None),
+    **_only_where(box_finding.c.resolved_at.is_(None)),
 )
 
 box_event = sa.Table(
@@ -321,13 +317,7 @@ finding = sa.Table(
     column_text("evidence", "what each member has: JSON list of objects"),
     column_text("alerted", "what each channel was last sent about it, see alerts.py, JSON; null: nothing", null=True),
     column_int("subjects", "how many files, boxes or trees it stands for", server_default="1"),
-    sa.Column(
-        "is_news",
-        sa.SmallInteger,
-        nullable=False,
-        server_default="1",
-        comment="1: some channel may have to be sent something about it",
-    ),
+    column_flag("is_news", "1: some channel may have to be sent something about it", server_default="1"),
 )
 sa.Index(
     "finding_unresolved",
@@ -337,11 +327,10 @@ sa.Index(
     sa.func.coalesce(finding.c.box_id, 0),
     finding.c.path,
     unique=True,
-    sqlite_where=finding.c.resolved_at.is_(None),
-    postgresql_where=finding.c.resolved_at.is_(None),
+    **_only_where(finding.c.resolved_at.is_(None)),
 )
 
-sa.Index("finding_news", finding.c.id, sqlite_where=finding.c.is_news == 1, postgresql_where=finding.c.is_news == 1)
+sa.Index("finding_news", finding.c.id, **_only_where(finding.c.is_news == 1))
 sa.Index("finding_set", finding.c.set_id)
 sa.Index("finding_tree", finding.c.tree_id)
 
@@ -439,8 +428,7 @@ shard = sa.Table(
     column_int("wanted_until", "a command waits for it: until then no worker gets it", server_default="0"),
 )
 sa.Index("shard_tree", shard.c.tree_id, shard.c.due_at)
-is_held = shard.c.worker_id.is_not(None)
-sa.Index("shard_held", shard.c.worker_id, sqlite_where=is_held, postgresql_where=is_held)
+sa.Index("shard_held", shard.c.worker_id, **_only_where(shard.c.worker_id.is_not(None)))
 
 shard_folder = sa.Table(
     "shard_folder",

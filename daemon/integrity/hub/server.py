@@ -13,17 +13,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from integrity.alerts.channels import make_channels
 from integrity.config import Config
 from integrity.hub.alerts import send_alerts
-from integrity.hub.api import BoxApi
-from integrity.hub.box_calls import PREFIX
+from integrity.hub.api import PREFIX, BoxApi
 from integrity.hub.box_checks import BoxLimits, check_boxes
 from integrity.hub.database import HubDatabase
-from integrity.hub.forgetting import forget_unused
+from integrity.hub.forgetting import forget_unused, retain
 from integrity.hub.pages.app import make_pages
 from integrity.hub.quota import BoxQuota
-from integrity.hub.retention import retain
 from integrity.hub.schema import box
-from integrity.hub.shards.api import ShardApi
-from integrity.hub.shards.service import find_shard_duties, make_shard_hub
+from integrity.hub.shards.service import ShardApi, find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
 from integrity.hub.work import DAY_S, MINUTE_S, HubDuty, HubWork
 from integrity.web.endpoint import find_hub_endpoint
@@ -39,23 +36,14 @@ class HubProtocol(BoundedProtocol):
     most_connections = 4000
 
 
-class HubApp:
-    """
-    All that a hub serves.
+def _split(api: ASGIApp, pages: ASGIApp) -> ASGIApp:
+    """Return both: what a box sends never reaches a page, nor the session of a browser a call of a box."""
 
-    Args:
-        api: the calls of boxes.
-        pages: all other paths.
-    """
-
-    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
-        self._api = api
-        self._pages = pages
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on. What a box sends never reaches a page, nor the session of a browser a call of a box."""
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         is_call = scope["type"] != "http" or scope["path"].startswith(PREFIX + "/")
-        await (self._api if is_call else self._pages)(scope, receive, send)
+        await (api if is_call else pages)(scope, receive, send)
+
+    return app
 
 
 def run_hub(
@@ -88,7 +76,7 @@ def run_hub(
     quota = BoxQuota(database, settings.box_limit_bytes)
     api = BoxApi(database, work, quota)
     pages = make_pages(config, database, passwords, token, work.parts.find_failing)
-    app = HubApp(api.make_app(ShardApi(shards, api.guard, quota).routes()), pages)
+    app = _split(api.make_app(ShardApi(shards, api.guard, quota).routes()), pages)
     gc.freeze()  # else each page of ten thousand boxes has all that was imported looked through for garbage
     serve(app, endpoint, protocol=HubProtocol, background=work.run, ready=ready)
 

@@ -15,7 +15,7 @@ U3  While a run of another machine may be alive, a new run waits: until that one
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -75,14 +75,6 @@ class _Run(NamedTuple):
         return min(self.seen_at, other.seen_at) - max(self.first_at, other.first_at) > SLACK_S
 
 
-class _Stored(NamedTuple):
-    """See the columns of ``schema.box``."""
-
-    stream: bytes | None
-    last_number: int
-    shared_by: str | None
-
-
 def note_use(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, now: int) -> TokenInUse | None:
     """
     Record who sent a heartbeat.
@@ -93,14 +85,13 @@ def note_use(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, now: in
     if beat.run is None:
         return None  # of a version that has no number
     columns = box.c.stream, box.c.last_number, box.c.shared_by
-    row = c.execute(sa.select(*columns).where(box.c.id == reporter.box_id).with_for_update()).one()
-    stored = _Stored(*row)
+    row: Any = c.execute(sa.select(*columns).where(box.c.id == reporter.box_id).with_for_update()).one()
     runs = _load_runs(c, reporter.box_id)
     others = [one for one in runs if one.run != beat.run and one.seen_at >= now - LIVE_S][:_MOST_RUNS]
     own = _see(
         next((one for one in runs if one.run == beat.run and one.seen_at >= now - LIVE_S), None), reporter, beat, now
     )
-    refused = _judge(c, reporter, own, others, stored, beat, now)
+    refused = _judge(c, reporter, own, others, row, beat, now)
     if refused is None:
         own = own._replace(is_accepted=1)
     replace_rows(c, box_run, [{"box_id": reporter.box_id, **own._asdict()}])
@@ -115,7 +106,7 @@ def _judge(
     reporter: CallingBox,
     own: _Run,
     others: list[_Run],
-    row: _Stored,
+    row: Any,
     beat: BoxHeartbeat,
     now: int,
 ) -> TokenInUse | None:

@@ -19,10 +19,8 @@ import sqlalchemy as sa
 
 from integrity.errors import ProtocolError
 from integrity.files.scope import find_parents
-from integrity.hub.database import FileRow, HubDatabase, add_new, load_files, replace_rows
-from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of
-from integrity.hub.former import keep_gone
-from integrity.hub.reported import ComparedFolder
+from integrity.hub.database import HubDatabase, add_new, load_files, replace_rows
+from integrity.hub.reported import ComparedFolder, SentFolder, WrongDigest, parent_of
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.hub.stored_files import (
     AT_ONCE,
@@ -30,6 +28,7 @@ from integrity.hub.stored_files import (
     TreeMember,
     chunked,
     find_stored,
+    keep_gone,
     replace_files,
     replace_folders,
     take_parts,
@@ -176,7 +175,7 @@ def _store_part(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFo
         last = c.execute(sa.select(file_part.c.name).where(*where).order_by(file_part.c.name.desc()).limit(1)).scalar()
         if last is None or (sent.files and sent.files[0].name <= last):
             raise ProtocolError("folders: a part does not continue those that came before; begin with the first one")
-    load_files(c, file_part, (FileRow(tree.id, folder_id, *entry) for entry in sent.files))
+    load_files(c, file_part, ((tree.id, folder_id, *entry) for entry in sent.files))
 
 
 def _replace_buckets(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder, now: int) -> None:

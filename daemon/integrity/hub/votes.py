@@ -22,11 +22,10 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from integrity.hub import findings
-from integrity.hub.box_bodies import JsonObject, read_body
+from integrity.hub.box_reports import JsonObject, read_body
 from integrity.hub.database import HubDatabase
-from integrity.hub.due_votes import read_changes
-from integrity.hub.former import find_former_of_paths
 from integrity.hub.kinds import HUB_KINDS, VOTED, HubCertainty, HubFindingKind
+from integrity.hub.members import read_changes
 from integrity.hub.renames import Rename, group_renames, pair_names
 from integrity.hub.replica_rows import (
     DisputedFile,
@@ -49,6 +48,7 @@ from integrity.hub.replica_verdict import (
 )
 from integrity.hub.replica_words import Draft, JudgedFile, SetWords
 from integrity.hub.schema import box_finding, finding, replica_set
+from integrity.hub.stored_files import find_former_of_paths
 
 MOST_RENAMED = 100_000
 """Of the files that members lack so many are looked for under other names: their contents are kept in memory."""

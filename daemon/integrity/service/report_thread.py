@@ -21,10 +21,8 @@ from integrity.config import Config, Hub
 from integrity.errors import AppError, HubError, ReadInterrupted
 from integrity.files.excludes import BUILTIN, Excludes
 from integrity.jobs.status import RootStatus, Status, find_status
-from integrity.reporting.messages import ReportWords
 from integrity.reporting.protocol import STREAM_BYTES
-from integrity.reporting.reporter import BoxFacts, Reporter, RootFacts
-from integrity.reporting.token import load_token
+from integrity.reporting.reporter import BoxFacts, Reporter, ReportWords, RootFacts, load_token
 from integrity.threads import RoundThread
 
 if TYPE_CHECKING:

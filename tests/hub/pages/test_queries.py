@@ -16,14 +16,13 @@ from integrity.config import HubServer
 from integrity.hub.audit import find_entries
 from integrity.hub.box_reports import page_box_findings, page_events
 from integrity.hub.database import HubDatabase
-from integrity.hub.finding_list import HubFindingFilter, page_findings
+from integrity.hub.findings import UNRESOLVED, page_findings
 from integrity.hub.fleet import count_open, load_boxes, load_sets
 from integrity.hub.fleet_sentence import load_fleet, sum_up_fleet
-from integrity.hub.pages.boxes import get_box
-from integrity.hub.pages.sets import get_set
+from integrity.hub.pages.fleet import get_box, get_set
 from integrity.hub.pages.site import HubSite
-from integrity.hub.shards.promise import find_promises
-from integrity.hub.shared_trees import page_shards
+from integrity.hub.schema import finding
+from integrity.hub.shards.promise import find_promises, page_shards
 from support.hub_rows import HubRows
 
 NOW = 2_000_000_000
@@ -34,7 +33,7 @@ QUESTIONS: dict[str, Callable[[sa.Connection], object]] = {
     "boxes": lambda c: load_boxes(c, NOW, 86400),
     "sets": lambda c: load_sets(c, NOW, 86400),
     "counts": count_open,
-    "findings": lambda c: page_findings(c, HubFindingFilter(set_id=1, box_id=2), before=9, limit=100),
+    "findings": lambda c: page_findings(c, UNRESOLVED, finding.c.set_id == 1, before=9, limit=100),
     "box findings": lambda c: page_box_findings(c, 2, before=None, limit=100),
     "events": lambda c: page_events(c, 2, before=None, limit=100),
     "trees": lambda c: find_promises(c, 600, NOW),

@@ -9,14 +9,11 @@ from starlette.types import ASGIApp
 from integrity.config import Config
 from integrity.errors import HubDatabaseAway
 from integrity.hub.database import HubDatabase
-from integrity.hub.failing_parts import FailingPart
 from integrity.hub.pages.api import HubApi
-from integrity.hub.pages.boxes import BoxPages
 from integrity.hub.pages.findings import HubFindingPages
-from integrity.hub.pages.overview import AuditPages, HubMonitoring, HubOverview
-from integrity.hub.pages.sets import SetPages
+from integrity.hub.pages.fleet import FleetPages
 from integrity.hub.pages.site import HubSite
-from integrity.hub.pages.trees import TreePages
+from integrity.hub.work import FailingPart
 from integrity.web.endpoint import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
@@ -51,13 +48,8 @@ def make_pages(
     sessions = Sessions(passwords)
     pages = (
         Access(site, passwords, sessions, LoginThrottle(), is_secure=is_secure),
-        HubOverview(site),
-        BoxPages(site),
-        SetPages(site),
-        TreePages(site),
+        FleetPages(site),
         HubFindingPages(site),
-        AuditPages(site),
-        HubMonitoring(site),
         HubApi(site),
     )
     return put_together(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import sqlalchemy as sa
@@ -14,20 +14,24 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from integrity.hub import audit, schema
-from integrity.hub.finding_list import (
-    HubFindingFilter,
+from integrity.hub.findings import (
+    UNRESOLVED,
+    HubFinding,
     MemberEvidence,
+    NoSuchFinding,
+    acknowledge,
+    get_finding,
     is_problem,
+    mute,
     page_findings,
     read_evidence,
     read_examples,
     read_shard_reports,
 )
-from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_finding, mute
 from integrity.hub.fleet import count_open
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.pages.site import HubSite
-from integrity.hub.schema import shared_tree
+from integrity.hub.schema import finding, shared_tree
 from integrity.views.explain import READ_HOW
 from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.query import (
@@ -86,8 +90,7 @@ class HubFindingPages:
     def show_list(self, request: Request) -> Response:
         """Show a page of the list, as its filters say."""
         with self._site.read() as c:
-            wanted = read_filter(c, request)
-            found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
+            found = page_findings(c, *read_filter(c, request), before=read_number(request, "before"), limit=_PAGE + 1)
             counts = count_open(c)
             boxes, sets, trees = (_find_names(c, table) for table in (schema.box, schema.replica_set, shared_tree))
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
@@ -183,20 +186,20 @@ def get_known(c: sa.Connection, request: Request) -> HubFinding:
         raise HTTPException(404, str(error)) from error
 
 
-def read_filter(c: sa.Connection, request: Request) -> HubFindingFilter:
+def read_filter(c: sa.Connection, request: Request) -> list[sa.ColumnElement[bool]]:
     """
     Return which findings a query asks for: ``kind``, ``set``, ``box``, ``tree`` (names), ``state=all``.
 
     Raises:
         HTTPException: 400, a word is unknown, or there is no such set, box, or tree.
     """
-    return HubFindingFilter(
-        kind=read_word(request, "kind", HubFindingKind),
-        set_id=_find_id(c, schema.replica_set, request, "set"),
-        box_id=_find_id(c, schema.box, request, "box"),
-        tree_id=_find_id(c, shared_tree, request, "tree"),
-        include_resolved=includes_resolved(request),
-    )
+    tables = {"set": schema.replica_set, "box": schema.box, "tree": shared_tree}
+    values: dict[sa.Column[Any], object] = {
+        finding.c[f"{key}_id"]: _find_id(c, table, request, key) for key, table in tables.items()
+    }
+    values[finding.c.kind] = read_word(request, "kind", HubFindingKind)
+    wanted = [column == value for column, value in values.items() if value is not None]
+    return wanted if includes_resolved(request) else [*wanted, UNRESOLVED]
 
 
 def _find_names(c: sa.Connection, table: sa.Table) -> Sequence[str]:

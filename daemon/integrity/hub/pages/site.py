@@ -15,10 +15,10 @@ import sqlalchemy as sa
 
 from integrity.config import HubServer
 from integrity.hub.database import HubDatabase
-from integrity.hub.failing_parts import FailingPart
-from integrity.hub.finding_list import is_problem
+from integrity.hub.findings import is_problem
 from integrity.hub.fleet import BoxHealth, BoxStatus
 from integrity.hub.fleet_sentence import shorten
+from integrity.hub.work import FailingPart
 from integrity.views.sentence import Gravity
 from integrity.web.rendering import Renderer
 from integrity.words.text import exact_time

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from integrity.catalog.copying import sync_file
 from integrity.errors import AppError, HubDatabaseError, show_path
-from integrity.jobs.shards.packing import digest_file
+from integrity.jobs.shards.messages import digest_file
 
 _PARTIAL = ".partial-"
 _READY = ".ready-"

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.errors import ProtocolError, printable, show_path
-from integrity.hub.box_bodies import read_body, read_certainty, write_box_finding
+from integrity.hub.box_reports import read_body, read_certainty, write_box_finding
 from integrity.hub.findings import forget_resolved, record_drafts
 from integrity.hub.kinds import HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
@@ -135,20 +135,16 @@ def _draft(kind: HubFindingKind, path: bytes, tree_id: int, name: str, rows: Seq
     body = read_body(str(worst.body))
     certainty = read_certainty(body)
     place = f"{name}: {show_path(path)}" if path else name
-    message = body.get("message")
+    message, is_known = body.get("message"), worst.kind in set(FindingKind)
     return Draft(
         kind=kind,
         certainty=HubCertainty.PROVEN if certainty is Certainty.PROVEN else HubCertainty.LIKELY,
         path=path,
-        headline=f"{_headline(worst.kind, certainty)}: {place}",
+        headline=f"{headline(FindingKind(worst.kind), certainty) if is_known else printable(worst.kind)}: {place}",
         explanation=_explain(worst.kind, message if isinstance(message, str) else ""),
         evidence=json.dumps([_write_evidence(row) for row in rows]),
         tree_id=tree_id,
     )
-
-
-def _headline(word: str, certainty: Certainty | None) -> str:
-    return headline(FindingKind(word), certainty) if word in set(FindingKind) else printable(word)
 
 
 def _explain(word: str, message: str) -> str:

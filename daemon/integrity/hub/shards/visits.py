@@ -1,17 +1,21 @@
 """
-What a worker brings back: the survey of a tree, and new versions of the catalogs of shards.
+What a worker brings back: the survey of a tree, which is cut into shards, and new versions of the catalogs of shards.
 
 V1  A catalog is accepted only from the worker that holds the shard, and only if it began with the stored version:
     compare and swap. A worker that lost its lease, or one of two that work on the same version, changes nothing.
 V2  The version, what is known of the shard, its findings and its lease change in one transaction.
 V3  A worker that did not hear the answer may say the same again.
+C1  Each folder belongs to exactly one shard: the one with the deepest of its folders above it.
+C2  A shard is at most as large as the limit, unless the files of one folder alone are more.
+C3  The first shard of a cut begins where the cut began, so it finds the folders that are made there later.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 import zstandard
@@ -21,7 +25,6 @@ from integrity.errors import ProtocolError, printable
 from integrity.files.scope import TreeScope, find_parents
 from integrity.hub.reported import LONGEST_INDEXED, write_body
 from integrity.hub.schema import shard, shard_finding, shard_folder, shared_tree
-from integrity.hub.shards.cutting import cut
 from integrity.hub.shards.workers import (
     ShardLimits,
     ShardRefused,
@@ -33,10 +36,93 @@ from integrity.hub.shards.workers import (
     is_surveyed,
     note_work,
 )
-from integrity.jobs.shards.messages import VisitResult, read_survey_line, to_path
-from integrity.jobs.shards.survey import FolderSize, Size, restrict
+from integrity.jobs.shards.messages import NOTHING, FolderSize, Size, VisitResult, read_survey_line, restrict, to_path
 from integrity.reporting.forms import Number, read_form
 from integrity.reporting.protocol import JsonObject
+
+
+def cut(folders: Iterable[FolderSize], tops: Iterable[bytes], limit: Size) -> list[list[bytes]]:
+    """
+    Return the folders of each shard.
+
+    From the inside out, the folders in a folder are packed into shards in the order of their names, until what remains
+    of it fits into one together with the files of its own.
+
+    Args:
+        folders: of a survey; each below one of ``tops``, or one of them.
+        tops: where the cut begins: the top of the tree, or the folders of a shard that grew.
+        limit: the size of a shard.
+
+    Returns:
+        For each shard its folders, in the order of their names. Those of the first one are ``tops``, as many as fit.
+    """
+    cutter = _Cutter(folders, frozenset(tops), limit)
+    remaining = [FolderSize(top, cutter.remain(top)) for top in sorted(tops)]
+    return [*([one.path for one in bundle] for bundle in _pack(remaining, limit)), *cutter.shards]
+
+
+class _Cutter:
+    """
+    The state of one cut.
+
+    Attributes:
+        shards: those that were cut off.
+    """
+
+    def __init__(self, folders: Iterable[FolderSize], tops: frozenset[bytes], limit: Size) -> None:
+        self.shards: list[list[bytes]] = []
+        self._limit = limit
+        self._left: defaultdict[bytes, Size] = defaultdict(lambda: NOTHING, folders)
+        children: defaultdict[bytes, set[bytes]] = defaultdict(set)
+        for path in [*self._left]:
+            while path not in tops:
+                inner, path = path, path.rpartition(b"/")[0]
+                children[path].add(inner)
+        self._children = {path: sorted(some) for path, some in children.items()}
+
+    def remain(self, top: bytes) -> Size:
+        """Cut what lies below a folder; return the size of what remains with it."""
+        for path in self._inside_out(top):
+            self._left[path] = self._cut_off(path)
+        return self._left[top]
+
+    def _inside_out(self, top: bytes) -> Iterator[bytes]:
+        found, pending = list[bytes](), [top]
+        while pending:
+            path = pending.pop()
+            found.append(path)
+            pending += self._children.get(path, ())
+        return reversed(found)
+
+    def _cut_off(self, path: bytes) -> Size:
+        """Make shards of the folders in a folder until the rest fits; return its size."""
+        own = self._left[path]
+        children = [FolderSize(child, self._left[child]) for child in self._children.get(path, ())]
+        if (total := _sum(children, own)).fits(self._limit):
+            return total
+        bundles = _pack(children, self._limit)
+        rest = bundles.pop() if bundles and _sum(bundles[-1], own).fits(self._limit) else []
+        self.shards += ([one.path for one in bundle] for bundle in bundles)
+        return _sum(rest, own)
+
+
+def _sum(folders: Iterable[FolderSize], size: Size) -> Size:
+    return sum((one.size for one in folders), size)
+
+
+def _pack(folders: Iterable[FolderSize], limit: Size) -> list[list[FolderSize]]:
+    """Put folders together in their order, as many as fit."""
+    bundles: list[list[FolderSize]] = []
+    size = NOTHING
+    for one in folders:
+        if bundles and (size + one.size).fits(limit):
+            bundles[-1].append(one)
+            size += one.size
+        else:
+            bundles.append([one])
+            size = one.size
+    return bundles
+
 
 _LONGEST_LINE = 64 << 10
 _MOST_FOLDERS = 5_000_000

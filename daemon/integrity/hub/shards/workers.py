@@ -17,12 +17,10 @@ import sqlalchemy as sa
 from integrity.errors import AppError
 from integrity.files.scope import find_parents
 from integrity.hub import audit
-from integrity.hub.grants import load_grants
+from integrity.hub.members import load_grants
 from integrity.hub.schema import box, finding, shard, shard_folder, shard_worker, shared_tree
-from integrity.hub.shards.tree_disks import OtherDisk, end_findings, note_other_disk, recognise_disk
-from integrity.jobs.shards.messages import DiskTrust, ShardTask, TreeOffer, TreeRest, to_text
-from integrity.jobs.shards.packing import MOST_PACKED_BYTES
-from integrity.jobs.shards.survey import Size
+from integrity.hub.shards.tree_disks import ANY_INODE, OtherDisk, end_findings, note_other_disk, recognise_disk
+from integrity.jobs.shards.messages import MOST_PACKED_BYTES, DiskTrust, ShardTask, Size, TreeOffer, TreeRest, to_text
 from integrity.paths import shell_word
 from integrity.same_place import get_plain_name
 
@@ -37,10 +35,6 @@ _PACKED_BLOCK_BYTES = 64
 
 _LONGEST_ROUND_S = 86_400
 """New files are found within a day, as on a box alone."""
-
-
-ANY_INODE = 0
-"""Of a tree that was moved: the next worker says which folder it is. No file has this number."""
 
 _LANDMARKS = 50
 """At most: a task is read whenever a worker asks for one."""

@@ -21,12 +21,11 @@ from integrity.catalog.connection import Catalog
 from integrity.errors import AppError, ConfigError, HubAway, HubError, printable, show_path
 from integrity.jobs.context import Context
 from integrity.jobs.report import Stop
-from integrity.jobs.shards.lease import Lease
 from integrity.jobs.shards.local_copy import make_work_folder
 from integrity.jobs.shards.messages import ShardTask, to_text
 from integrity.jobs.shards.tree_calls import FindingWriter, TreeCalls, make_calls, read_seconds
 from integrity.jobs.shards.visit import look
-from integrity.jobs.shards.worker import find_work_folder
+from integrity.jobs.shards.worker import Lease, find_work_folder
 
 if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredRoot

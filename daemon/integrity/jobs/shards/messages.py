@@ -1,21 +1,108 @@
 """
-What a worker of a shared tree and the hub say to each other, as values; docs/shared-trees.md lists the calls.
+What a worker of a shared tree and the hub say to each other, as values and as files.
 
-Paths are text with lone surrogates for bytes that are not UTF-8, as everywhere in the report protocol.
+``docs/shared-trees.md`` lists the calls. Paths are text with lone surrogates for bytes that are not UTF-8, as in all of
+the report protocol. A survey says how many files and bytes lie in which folder, as far as a cut may separate them.
+Whatever changes during a survey, or after it, is counted wrongly but belongs to a shard all the same
+(``files/scope.py``). Files are packed by zstd, and known by the BLAKE3 digest of what is sent.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from integrity.errors import ProtocolError
-from integrity.files.scope import TreeScope
-from integrity.jobs.shards.survey import FolderSize, Size
+import zstandard
+from blake3 import blake3
+
+from integrity.errors import AppError, ProtocolError, show_path
+from integrity.files.scope import TreeScope, find_parents
+from integrity.files.walk import walk
 from integrity.reporting.forms import Number, read_form
 from integrity.reporting.protocol import JsonObject, encode
+
+if TYPE_CHECKING:
+    from integrity.files.excludes import Excludes
+
+
+class Size(NamedTuple):
+    """Of a folder, or of a shard at most."""
+
+    files: int
+    bytes: int
+
+    def __add__(self, other: object) -> Size:
+        assert isinstance(other, Size)
+        return Size(self.files + other.files, self.bytes + other.bytes)
+
+    def fits(self, limit: Size) -> bool:
+        """Return whether neither is more than the limit."""
+        return self.files <= limit.files and self.bytes <= limit.bytes
+
+
+NOTHING = Size(0, 0)
+
+
+class FolderSize(NamedTuple):
+    """
+    A folder of a tree.
+
+    Attributes:
+        path: relative to the tree.
+        size: of the files in it, and below it as far as no other folder of the survey is above them.
+    """
+
+    path: bytes
+    size: Size
+
+
+def measure_tree(root_fd: int, excludes: Excludes, *, cross_mounts: bool) -> Iterator[FolderSize]:
+    """Walk a tree and yield what lies directly in each folder; a folder may come several times."""
+    for listing in walk(root_fd, excludes=excludes, cross_mounts=cross_mounts):
+        files = listing.files
+        yield FolderSize(listing.folder, Size(len(files), sum(one.size_bytes for one in files)))
+
+
+def measure_files(files: Iterable[tuple[bytes, int]]) -> Iterator[FolderSize]:
+    """Yield the folder of each file. Args: path and size of each."""
+    for path, size_bytes in files:
+        yield FolderSize(path.rpartition(b"/")[0], Size(1, size_bytes))
+
+
+def summarize(folders: Iterable[FolderSize], limit: Size) -> list[FolderSize]:
+    """
+    Return the folders that a cut may separate, in the order of their paths.
+
+    Memory: some 300 bytes for each folder of the tree.
+    """
+    own: dict[bytes, Size] = {b"": NOTHING}
+    for path, size in folders:
+        own[path] = own.get(path, NOTHING) + size
+    whole = add_up(own)
+    kept: dict[bytes, Size] = {}
+    for path in whole:
+        above = (path, *find_parents(path))
+        may_be_cut = (one for one in above if not one or not whole[one.rpartition(b"/")[0]].fits(limit))
+        place = next(may_be_cut, b"")
+        kept[place] = kept.get(place, NOTHING) + own.get(path, NOTHING)
+    return [FolderSize(path, kept[path]) for path in sorted(kept)]
+
+
+def add_up(own: dict[bytes, Size]) -> dict[bytes, Size]:
+    """Return the size of each folder with all that lies below it."""
+    whole = dict(own)
+    for path, size in own.items():
+        for parent in find_parents(path):
+            whole[parent] = whole.get(parent, NOTHING) + size
+    return whole
+
+
+def restrict(folders: Iterable[FolderSize], scope: TreeScope) -> list[FolderSize]:
+    return [one for one in folders if scope.covers(one.path)]
+
 
 MOST_FINDINGS = 5000
 """Findings of one shard that a worker sends; of more, the hub learns the number."""
@@ -194,3 +281,65 @@ def read_survey_line(line: object) -> FolderSize:
     """
     path, files, size = read_form(_SURVEY_LINE, line)
     return FolderSize(to_path(path), Size(files, size))
+
+
+_CHUNK_BYTES = 1 << 20
+_LEVEL = 3
+_MOST_TIMES = 100
+_ALWAYS_BYTES = 1 << 30
+_MOST_BYTES = 16 << 30
+"""What unpacks to more than the first, and to more than a hundred times its size or the second, fills the disk."""
+
+MOST_PACKED_BYTES = 2 << 30
+"""Of a packed catalog: ten times what one of 100,000 files and 500 GB takes."""
+
+
+class PackedDamaged(AppError):
+    """Say that a packed file is not what its digest says."""
+
+
+def pack_file(path: bytes) -> bytes:
+    """Compress a file; return the path of the packed one, beside it."""
+    packed = path + b".zst"
+    with open(path, "rb") as source, open(packed, "wb") as target:
+        zstandard.ZstdCompressor(level=_LEVEL).copy_stream(source, target)
+    return packed
+
+
+def pack_lines(lines: Iterable[bytes], path: bytes) -> bytes:
+    """Write lines into a packed file and return its path."""
+    with open(path, "wb") as target, zstandard.ZstdCompressor(level=_LEVEL).stream_writer(target) as writer:
+        for line in lines:
+            writer.write(line)
+    return path
+
+
+def digest_file(file: IO[bytes]) -> str:
+    """Return the digest of a packed file, from its beginning."""
+    file.seek(0)
+    digest = blake3()
+    while chunk := file.read(_CHUNK_BYTES):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def unpack_file(file: IO[bytes], path: bytes, digest: str, *, most_bytes: int = _MOST_BYTES) -> None:
+    """
+    Unpack a file.
+
+    Raises:
+        PackedDamaged: it is not what its digest says.
+    """
+    if digest_file(file) != digest:
+        raise PackedDamaged(f"{show_path(path)}: what arrived from the hub is not what was stored; it is fetched again")
+    file.seek(0)
+    left = min(most_bytes, max(_ALWAYS_BYTES, os.fstat(file.fileno()).st_size * _MOST_TIMES))
+    try:
+        with open(path, "wb") as target, zstandard.ZstdDecompressor().stream_reader(file, closefd=False) as reader:
+            while chunk := reader.read(_CHUNK_BYTES):
+                left -= len(chunk)
+                if left < 0:
+                    raise PackedDamaged(f"{show_path(path)}: unpacks to more than a catalog can be")
+                target.write(chunk)
+    except zstandard.ZstdError as error:
+        raise PackedDamaged(f"{show_path(path)}: can't be unpacked: {error}") from error

@@ -25,18 +25,22 @@ from integrity.files.system_load import read_boot_uuid
 from integrity.jobs.shards import local_copy
 from integrity.jobs.shards.messages import (
     MOST_FINDINGS,
+    MOST_PACKED_BYTES,
     DiskTrust,
     ShardTask,
     TreeOffer,
     VisitResult,
+    digest_file,
+    pack_file,
+    pack_lines,
     to_text,
+    unpack_file,
     write_message,
 )
-from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_file, pack_lines, unpack_file
 from integrity.reporting.client import HubClient
 from integrity.reporting.forms import read_form
 from integrity.reporting.protocol import MOST_BODY_BYTES, PACKED, VERSION, JsonObject, encode, encode_lines
-from integrity.reporting.token import load_token
+from integrity.reporting.reporter import load_token
 
 if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredRoot

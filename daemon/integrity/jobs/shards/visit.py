@@ -20,7 +20,7 @@ from integrity.catalog.runs import find_reads
 from integrity.jobs import runner
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.shards.local_copy import find_all_files
-from integrity.jobs.shards.survey import FolderSize, Size, measure_files, summarize
+from integrity.jobs.shards.messages import FolderSize, Size, measure_files, summarize
 from integrity.model import Finding, Job, Outcome
 
 if TYPE_CHECKING:

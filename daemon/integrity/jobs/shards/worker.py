@@ -1,5 +1,5 @@
 """
-A worker of a shared tree: ask the hub for a shard, work on it, bring it back.
+A worker of a shared tree: ask the hub for a shard, work on it while its lease is renewed, bring it back.
 
 I1  A worker keeps no state of its own: what it had done when it died is done again by another one.
 I2  It reports to be alive only while its work makes progress, so a worker that hangs loses its shard.
@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from integrity.errors import AppError, HubAway, HubError, RootSuspended
 from integrity.files.open_beneath import open_root
@@ -20,21 +23,133 @@ from integrity.files.span import UNLIMITED, Pace
 from integrity.hashing.engine import STALL_S
 from integrity.jobs.context import Context
 from integrity.jobs.open_root import make_excludes
-from integrity.jobs.report import Stop
+from integrity.jobs.report import Note, NoteKind, Progress, Stop
 from integrity.jobs.shards import local_copy
-from integrity.jobs.shards.lease import Lease
 from integrity.jobs.shards.local_copy import OtherTree, make_work_folder
-from integrity.jobs.shards.messages import ShardTask, TreeRest, write_survey
-from integrity.jobs.shards.survey import measure_tree, summarize
+from integrity.jobs.shards.messages import ShardTask, TreeRest, measure_tree, summarize, write_survey
 from integrity.jobs.shards.tree_calls import FindingWriter, TreeCalls, make_calls, read_seconds
 from integrity.jobs.shards.visit import visit
+from integrity.reporting.client import HubClient
 from integrity.reporting.forms import read_form
+from integrity.reporting.protocol import VERSION, encode
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.config import Config, ConfiguredRoot
+    from integrity.model import Finding
+
 
 _log = logging.getLogger(__name__)
+
+_POLL_S = 0.2
+
+T = TypeVar("T")
+
+
+class Lease:
+    """
+    A job that this worker has. It is also the report of the work, whose progress keeps it alive.
+
+    Args:
+        client: for the thread that renews it.
+        beat_s: seconds between two renewals.
+        quiet_s: without progress for so long, it is not renewed.
+
+    Attributes:
+        stop: set when the work should end: the worker is stopped, a command waits, or the lease was lost.
+        is_lost: another worker has the job.
+        is_ending: the result is being sent. It ends the job, so a refused renewal means nothing any more.
+    """
+
+    def __init__(
+        self,
+        client: HubClient,
+        worker: int,
+        job: int,
+        beat_s: float,
+        quiet_s: float,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._worker = worker
+        self._job = job
+        self._beat_s = beat_s
+        self._quiet_s = quiet_s
+        self._monotonic = monotonic
+        self._progress_at = monotonic()
+        self._done_bytes = 0
+        self._ended = threading.Event()
+        self.stop = Stop()
+        self.is_lost = False
+        self.is_ending = False
+
+    @contextmanager
+    def held(self, stop: Stop) -> Iterator[None]:
+        """Renew the lease during the block; pass a stop of the worker on to the work."""
+        thread = threading.Thread(target=self._renew_until_end, args=(stop,), name="lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join(_POLL_S)
+
+    def is_over(self) -> bool:
+        """Return whether the work should end."""
+        return self.stop.is_set()
+
+    def made_progress(self) -> None:
+        """Record that the work goes on."""
+        self._progress_at = self._monotonic()
+
+    def watch(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield items as long as the lease holds; each counts as progress."""
+        for item in items:
+            if self.is_over():
+                return
+            self.made_progress()
+            yield item
+
+    def progress(self, progress: Progress) -> None:
+        """Receive the progress of a job; see ``Report``."""
+        self._done_bytes = progress.bytes_done
+        self.made_progress()
+
+    def finding(self, finding: Finding) -> None:  # noqa: ARG002 - see Report
+        """Receive a finding: the hub gets all of them at the end."""
+        self.made_progress()
+
+    def note(self, note: Note) -> None:
+        if note.kind is NoteKind.WARNING:
+            _log.info("shard_note %s", note.message)
+
+    def _renew_until_end(self, stop: Stop) -> None:
+        next_at = self._monotonic() + self._beat_s
+        while not self._ended.wait(_POLL_S):
+            if stop.is_set():
+                self.stop.set()
+            now = self._monotonic()
+            if now >= next_at and now - self._progress_at <= self._quiet_s:
+                next_at = now + self._beat_s
+                self._renew()
+        self._client.close()
+
+    def _renew(self) -> None:
+        body = {"protocol": VERSION, "worker": self._worker, "job": self._job, "done_bytes": self._done_bytes}
+        try:
+            if self._client.call("shards/beat", encode(body)).get("is_wanted") is True:
+                self.stop.set()  # a command waits for the shard; another visit goes on later
+        except HubAway as error:
+            _log.info("lease_not_renewed: %s", error)  # the next one may be in time
+        except HubError as refusal:
+            if self.is_ending:
+                return
+            _log.warning("lease_lost: %s", refusal)
+            self.is_lost = True
+            self.stop.set()
+            self._ended.set()
+
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 60.0
 _QUIET_S = 2 * STALL_S
