@@ -36,60 +36,18 @@ void md5_compress_scalar(uint32_t words[4], const uint8_t *blocks, size_t count)
 
 #if MD5_HAS_X86_64
 
-/* Memory operand of 4 bytes. uint8_t permits any alignment and may alias any type. */
-typedef uint8_t word_bytes[4];
-
-/*
- * a += message word + constant; ${early}, which does not read b; ${late}, which reads b; a = rotate(a) + b. ${early}
- * and ${late} may add to a and use t.
- */
-#define ASM_STEP(early, late, a, b, c, d, k, bits, constant) \
+#define ONE(early, late, a, b, c, d, k, bits, constant) \
     { \
         uint32_t t; \
-        __asm__("addl %[word], %[sum]\n\t" \
-                "leal %c[add](%q[sum]), %k[sum]\n\t" \
-                early \
-                late \
-                "roll %[by], %[sum]\n\t" \
-                "addl %[vb], %[sum]" \
-                : [sum] "+&r"(a), [tmp] "=&r"(t) \
-                : [vb] "r"(b), [vc] "r"(c), [vd] "r"(d), [word] "m"(*(const word_bytes *)(blocks + 4 * (k))), \
-                  [add] "i"((int32_t)(constant)), [by] "i"(bits) \
+        __asm__(ASM_ADD_WORD(0) early(0) late(0) ASM_ROTATE(0) \
+                : ASM_RESULTS(0, a, t) \
+                : ASM_CHAIN(0, b, c, d, blocks, k), ASM_CONSTANTS(bits, constant) \
                 : "cc"); \
     }
-
-#define ASM_F(a, b, c, d, k, bits, constant) \
-    ASM_STEP("movl %[vc], %[tmp]\n\t" \
-             "xorl %[vd], %[tmp]\n\t", \
-             "andl %[vb], %[tmp]\n\t" \
-             "xorl %[vd], %[tmp]\n\t" \
-             "addl %[tmp], %[sum]\n\t", \
-             a, b, c, d, k, bits, constant)
-
-#define ASM_G(a, b, c, d, k, bits, constant) \
-    ASM_STEP("movl %[vd], %[tmp]\n\t" \
-             "notl %[tmp]\n\t" \
-             "andl %[vc], %[tmp]\n\t" \
-             "addl %[tmp], %[sum]\n\t" \
-             "movl %[vd], %[tmp]\n\t", \
-             "andl %[vb], %[tmp]\n\t" \
-             "addl %[tmp], %[sum]\n\t", \
-             a, b, c, d, k, bits, constant)
-
-#define ASM_H(a, b, c, d, k, bits, constant) \
-    ASM_STEP("movl %[vc], %[tmp]\n\t" \
-             "xorl %[vd], %[tmp]\n\t", \
-             "xorl %[vb], %[tmp]\n\t" \
-             "addl %[tmp], %[sum]\n\t", \
-             a, b, c, d, k, bits, constant)
-
-#define ASM_I(a, b, c, d, k, bits, constant) \
-    ASM_STEP("movl %[vd], %[tmp]\n\t" \
-             "notl %[tmp]\n\t", \
-             "orl %[vb], %[tmp]\n\t" \
-             "xorl %[vc], %[tmp]\n\t" \
-             "addl %[tmp], %[sum]\n\t", \
-             a, b, c, d, k, bits, constant)
+#define ONE_F(...) ONE(ASM_EARLY_F, ASM_LATE_F, __VA_ARGS__)
+#define ONE_G(...) ONE(ASM_EARLY_G, ASM_LATE_G, __VA_ARGS__)
+#define ONE_H(...) ONE(ASM_EARLY_H, ASM_LATE_H, __VA_ARGS__)
+#define ONE_I(...) ONE(ASM_EARLY_I, ASM_LATE_I, __VA_ARGS__)
 
 void md5_compress_scalar_x86_64(uint32_t words[4], const uint8_t *blocks, size_t count)
 {
@@ -98,7 +56,7 @@ void md5_compress_scalar_x86_64(uint32_t words[4], const uint8_t *blocks, size_t
     for (; count != 0; count--, blocks += MD5_BLOCK_BYTES) {
         const uint32_t a0 = a, b0 = b, c0 = c, d0 = d;
 
-        ALL_STEPS(ASM_F, ASM_G, ASM_H, ASM_I)
+        ALL_STEPS(ONE_F, ONE_G, ONE_H, ONE_I)
         a += a0;
         b += b0;
         c += c0;

@@ -55,4 +55,36 @@ static inline uint32_t rotate(uint32_t value, unsigned bits)
 #define C_H(a, b, c, d, k, bits, constant) C_STEP((c ^ d) ^ b, a, b, k, bits, constant)
 #define C_I(a, b, c, d, k, bits, constant) C_STEP((~d | b) ^ c, a, b, k, bits, constant)
 
+#if MD5_HAS_X86_64
+
+/* Memory operand of 4 bytes. uint8_t permits any alignment and may alias any type. */
+typedef uint8_t md5_word_bytes[4];
+
+/*
+ * One step in x86-64 assembly, as parts of an asm statement for one chain or several, each with a number ${n}: a +=
+ * message word + constant; EARLY, which does not read b; LATE, which reads b; a = rotate(a) + b.
+ */
+#define ASM_ADD_WORD(n) "addl %[word" #n "], %[a" #n "]\n\tleal %c[add](%q[a" #n "]), %k[a" #n "]\n\t"
+#define ASM_EARLY_F(n) "movl %[c" #n "], %[t" #n "]\n\txorl %[d" #n "], %[t" #n "]\n\t"
+#define ASM_LATE_F(n) \
+    "andl %[b" #n "], %[t" #n "]\n\txorl %[d" #n "], %[t" #n "]\n\taddl %[t" #n "], %[a" #n "]\n\t"
+#define ASM_EARLY_G(n) \
+    "movl %[d" #n "], %[t" #n "]\n\tnotl %[t" #n "]\n\tandl %[c" #n "], %[t" #n "]\n\t" \
+    "addl %[t" #n "], %[a" #n "]\n\tmovl %[d" #n "], %[t" #n "]\n\t"
+#define ASM_LATE_G(n) "andl %[b" #n "], %[t" #n "]\n\taddl %[t" #n "], %[a" #n "]\n\t"
+#define ASM_EARLY_H(n) ASM_EARLY_F(n)
+#define ASM_LATE_H(n) "xorl %[b" #n "], %[t" #n "]\n\taddl %[t" #n "], %[a" #n "]\n\t"
+#define ASM_EARLY_I(n) "movl %[d" #n "], %[t" #n "]\n\tnotl %[t" #n "]\n\t"
+#define ASM_LATE_I(n) \
+    "orl %[b" #n "], %[t" #n "]\n\txorl %[c" #n "], %[t" #n "]\n\taddl %[t" #n "], %[a" #n "]\n\t"
+#define ASM_ROTATE(n) "roll %[by], %[a" #n "]\n\taddl %[b" #n "], %[a" #n "]\n\t"
+
+#define ASM_RESULTS(n, sum, temporary) [a##n] "+&r"(sum), [t##n] "=&r"(temporary)
+#define ASM_CHAIN(n, second, third, fourth, blocks, k) \
+    [b##n] "r"(second), [c##n] "r"(third), [d##n] "r"(fourth), \
+    [word##n] "m"(*(const md5_word_bytes *)((blocks) + 4 * (k)))
+#define ASM_CONSTANTS(bits, constant) [add] "i"((int32_t)(constant)), [by] "i"(bits)
+
+#endif
+
 #endif
