@@ -155,21 +155,6 @@ def test_catalog_that_nobody_has_open(box: Box, root: Path) -> None:
 
 
 @pytest.mark.long
-def test_catalog_of_a_running_service(box: Box, root: Path) -> None:
-    """What the service has recorded is seen at once, also while a transaction is open, whose changes are not."""
-    with Service(box) as service:
-        service.wait_begun()
-        assert is_shown(box, plant_path(root, 3))
-        with Catalog.open(bytes(box.catalog), writes=True) as catalog, catalog.transaction() as c:
-            c.run("SAVEPOINT before")
-            c.run("DELETE FROM file")
-            assert is_shown(box, plant_path(root, 3))
-            c.run("ROLLBACK TO before")
-        service.stop()
-    assert is_shown(box, plant_path(root, 3))
-
-
-@pytest.mark.long
 def test_catalog_of_a_killed_service(box: Box, root: Path) -> None:
     """What stands only in the log is read; without the index of the log it is said who can read it."""
     with Service(box) as service:

@@ -31,7 +31,6 @@ from integrity.service.schedule.due import Openings, Recurrence
 from support.berlin import BERLIN
 from support.jobs import Told
 from support.planted import plant
-from support.shapes import damage
 
 BEGIN = datetime(2026, 10, 10, 8, tzinfo=BERLIN)  # clocks are put back on the 25th
 FILES = 84
@@ -227,20 +226,6 @@ def test_every_byte_is_verified_within_the_promise(machine: Machine, root: Path)
     assert machine.query("SELECT 1 FROM finding") == []
 
 
-@pytest.mark.long
-def test_new_files_have_their_own_deadlines(machine: Machine, root: Path) -> None:
-    """As many again come in the second week: the windows do more, and nothing falls due."""
-    month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
-    month.live(10)
-    plant(root / "new", FILES // 2, size_bytes=SIZE)
-    for _ in range(45):
-        month.live(1)
-        assert overdue(machine) == 0, machine.day
-
-    assert never_verified(machine) == 0
-    assert month.found == {}
-
-
 def test_windows_at_night_are_missed_and_the_finding_comes_on_its_day(machine: Machine, root: Path) -> None:
     """The machine is off then: on the thirty-first morning the promise is broken, and the reason is guessed."""
     month = Month(machine, root, parse_windows("01:00-03:00", BERLIN))
@@ -280,35 +265,6 @@ def test_paused_root_promises_nothing_and_a_suspended_one_can_t(machine: Machine
     machine.set_state(RootState.ACTIVE)
 
     assert [FindingKind.OVERDUE] == [finding.kind for finding in machine.check(month.windows)]
-
-
-@pytest.mark.long
-def test_disk_that_is_too_slow_is_told_with_advice(tmp_path: Path, root: Path) -> None:
-    """Fewer files a window than are needed: the stalest come first, and a window is named that would do."""
-    with machine_at(tmp_path, rate_bytes_per_s=SIZE / (2 * HOUR_S)) as machine:
-        month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
-        month.live(30)
-        assert month.found == {}
-        left = never_verified(machine)
-        month.live(2)
-        (first, *_) = month.found.values()
-
-        assert list(month.found) == [30, 31]
-        assert first.message.startswith(f"{left} files (")
-        assert first.message.endswith('late; open the window longer: "12:00-18:30" would do')
-
-
-@pytest.mark.long
-def test_what_can_t_be_read_is_not_called_overdue(machine: Machine, root: Path) -> None:
-    """A damaged file has its own finding; it is read again and again, and keeps no promise from being kept."""
-    month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
-    month.live(1)
-    damage(next(root.rglob("7.txt")))
-    month.live(35)
-
-    assert month.found == {}
-    assert [kind for (kind,) in machine.query("SELECT kind FROM finding")] == ["silent_rewrite"]
-    assert overdue(machine) == 1
 
 
 @pytest.mark.long

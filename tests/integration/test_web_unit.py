@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -117,15 +116,6 @@ def test_page_can_ask_and_read_and_nothing_else(box: SystemdBox) -> None:
     assert "integrity:integrity 640" in box.run("stat", "--format=%U:%G %a", "/var/lib/integrity/catalog.db")
     for place in ("/var/lib/integrity/new", "/var/lib/integrity/catalog.db", "/etc/integrity/integrity.toml"):
         box.run(*AS_PAGE, "sh", "-c", f"! echo x >> {place}")
-
-
-@pytest.mark.long
-def test_page_is_removed_with_the_service(box: SystemdBox) -> None:
-    """Both units go; the password's folder stays."""
-    box.run(PROGRAM, "service", "uninstall")
-
-    assert not list(Path(box.root / "etc/systemd/system").glob("integrity*.service"))
-    assert not list(Path(box.root / "etc/sysusers.d").glob("integrity*"))
 
 
 _PASSWORD = "correct horse battery"
