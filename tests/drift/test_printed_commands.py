@@ -14,7 +14,7 @@ HELP = {"cli/help.py", "cli/main.py", "cli/man_pages.py", "cli/manual.py", "conf
 """Help and manual are about the program as it is usually installed; ``integrity sum: `` is the form of md5sum."""
 NOT_PRINTED = {"jobs/manifests/exporting.py", "jobs/messages.py"}
 """A header of hashdeep, a message that is stored, the name of a program that is measured."""
-OTHER_MACHINES = {"hub/box_checks.py", "hub/alert_words.py", "hub/replica_commands.py"}
+OTHER_MACHINES = {"hub/box_checks.py", "hub/alert_words.py"}
 """A hub advises commands for its boxes, where the program is called by its plain name."""
 COMMAND = re.compile(
     r"\bintegrity (--(config|catalog)|scan|scrub|compare|repair|status|findings|explain|accept|ack|mute"
