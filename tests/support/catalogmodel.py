@@ -642,11 +642,8 @@ class CatalogMachine(RuleBasedStateMachine):
             load = partial(files.page_files, c, box.root.id, prefix=prefix, limit=2)
             pages = _page(lambda after, load=load: load(after=after))  # type: ignore[misc]
             assert list(pages) == [(file_id, one.path, one.size) for file_id, one in sorted(below.items())]
-            in_order, after = files.page_in_order(c, box.root.id, prefix=prefix, after=None, limit=2)
-            while after is not None:
-                page, after = files.page_in_order(c, box.root.id, prefix=prefix, after=after, limit=2)
-                in_order += page
-            assert [one.path for one in in_order] == sorted((one.path for one in below.values()), key=split_path)
+            in_order = [one.path for one in files.find_in_order(c, box.root.id, prefix)]
+            assert in_order == sorted((one.path for one in below.values()), key=split_path)
             here = {file_id: split_path(one.path) for file_id, one in self._is.files.items()}
             known = files.find_known(c, box.root.id, prefix)
             assert {name: one.id for name, one in known.items()} == {
@@ -719,11 +716,14 @@ class CatalogMachine(RuleBasedStateMachine):
         counts = Counter((one.state, one.reading is None) for one in waiting.values())
         for state in _WAITING:
             assert (counts[state, False], counts[state, True], 0) == versions.count_candidates(c, root_id, state)
-        for wanted in (None, *_WAITING):
-            found = versions.find_candidates(c, root_id, wanted)
+        for wanted in _WAITING:
+            found = list(versions.find_candidates(c, root_id, wanted))
             assert [one.file_id for one in found] == [
-                file_id for file_id, one in sorted(waiting.items()) if wanted in (None, one.state)
+                file_id for file_id, one in sorted(waiting.items()) if one.state == wanted
             ]
+            for prefix in _PREFIXES:
+                below = [one for one in found if _is_below(one.path, prefix)]
+                assert list(versions.find_candidates(c, root_id, wanted, prefix)) == below
             assert all(one.path == self._is.files[one.file_id].path for one in found)
             for one in found:
                 reading = waiting[one.file_id].reading

@@ -53,11 +53,17 @@ class Catalog:
         self.writes = lock_fd is not None
         self._lock_fd = lock_fd
         self._file = _identify(path)
-        self.warnings = _warn_of_place(path)  # problems with its location, for people
+        self.warnings: tuple[str, ...] = ()  # problems with its location or its log, for people
+        mount = mount_of(os.path.realpath(path))
+        if mount.fs_type in _REMOTE:
+            self.warnings = (
+                f"{show_path(path)}: lies on a network file system ({mount.fs_type}), where SQLite's locks and its "
+                "write-ahead log cannot be relied on; set `catalog` to a local disk",
+            )
         self.before_upgrade: bytes | None = None  # path of the former file, if opening it upgraded it
         self._in_transaction = False
         self._may_sync = True
-        self._gap = LockGap()
+        self._released_at = self._held_s = 0.0  # of the write lock
         self._connection = file.connection
         self._reading = _Reading(path, self._connection, file.lockless)
         self._log_pages = 0
@@ -164,13 +170,15 @@ class Catalog:
                 f" {program.command('catalog restore')}"
             )
         with _translating(self.path), self._syncing(is_synced=is_synced):
-            self._gap.before()
+            self._leave_gap()
             with self._within("BEGIN IMMEDIATE"):
-                self._gap.began()
+                began_at = time.monotonic()
                 try:
                     yield self._connection
                 finally:
-                    self._gap.ended()
+                    self._released_at = time.monotonic()
+                    duration_s = self._released_at - began_at
+                    self._held_s += duration_s if duration_s > _LONG_S else 0.0
         if self._log_pages * _PAGE_BYTES > LIMIT_BYTES or time.monotonic() - self._carried_at > LIMIT_S:
             self._carry_over()
 
@@ -199,6 +207,20 @@ class Catalog:
             raise
         finally:
             self._in_transaction = False
+
+    def _leave_gap(self) -> None:
+        """
+        Leave the write lock free between two long transactions, so that others get it.
+
+        SQLite does not queue waiting connections: a connection that takes the lock again immediately keeps it from all
+        others until their busy timeouts expire.
+        """
+        wait_s = _GAP_S - (time.monotonic() - self._released_at)
+        if wait_s > 0:
+            if self._held_s <= _HELD_MOST_S:
+                return
+            time.sleep(wait_s)
+        self._held_s = 0.0
 
     def stop_syncing(self) -> None:
         """Sync nothing any more: the file is a copy that nobody wants back after a power cut."""
@@ -297,16 +319,6 @@ def _identify(path: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _warn_of_place(path: bytes) -> tuple[str, ...]:
-    mount = mount_of(os.path.realpath(path))
-    if mount.fs_type not in _REMOTE:
-        return ()
-    return (
-        f"{show_path(path)}: lies on a network file system ({mount.fs_type}), where SQLite's locks and its "
-        "write-ahead log cannot be relied on; set `catalog` to a local disk",
-    )
-
-
 __all__ = ["Catalog", "Connection"]  # Connection: for signatures of callers
 
 
@@ -358,38 +370,3 @@ def make_timer(monotonic: Callable[[], float]) -> Callable[[], bool]:
     """Start a page; the returned function returns whether the page is over."""
     until = monotonic() + _HOLD_S
     return lambda: monotonic() >= until
-
-
-class LockGap:
-    """
-    Leave the write lock free between two long transactions of one connection, so that others get it.
-
-    SQLite does not queue waiting connections: a connection that takes the lock again immediately keeps it from all
-    others until their busy timeouts expire.
-    """
-
-    def __init__(
-        self, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
-        self._monotonic = monotonic
-        self._sleep = sleep
-        self._began_at = self._ended_at = self._held_s = 0.0
-
-    def before(self) -> None:
-        """Wait for a gap, if the lock was held for long without one."""
-        since_s = self._monotonic() - self._ended_at
-        if since_s < _GAP_S and self._held_s > _HELD_MOST_S:
-            self._sleep(_GAP_S - since_s)
-            since_s = _GAP_S
-        if since_s >= _GAP_S:
-            self._held_s = 0.0
-
-    def began(self) -> None:
-        """Note that the lock was taken."""
-        self._began_at = self._monotonic()
-
-    def ended(self) -> None:
-        """Note that the lock was released."""
-        self._ended_at = self._monotonic()
-        duration_s = self._ended_at - self._began_at
-        self._held_s += duration_s if duration_s > _LONG_S else 0.0

@@ -138,7 +138,14 @@ def build(path: bytes, now: int) -> None:
             values = {"uuid": str(uuid.uuid4()), "created_at": str(now), "next_file_id": "1", **_FOR_OLDER_PROGRAMS}
             c.run_many("INSERT INTO meta (key, value) VALUES (?, ?)", values.items())
         os.fsync(fd)
-        _publish(draft, path, has_flags=has_flags)
+        folder, name = os.path.split(path)
+        folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with suppress(FileExistsError):
+                rename_to_free(folder_fd, os.path.basename(draft), name, has_flags=has_flags)
+            os.fsync(folder_fd)
+        finally:
+            os.close(folder_fd)
 
 
 def write_schema(c: Connection) -> None:
@@ -146,15 +153,3 @@ def write_schema(c: Connection) -> None:
     c.driver.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     c.driver.execute(f"BEGIN IMMEDIATE; {read_schema()}; COMMIT")
     c.run("INSERT INTO alembic_version (version_num) VALUES (?)", SCHEMA_REVISION)
-
-
-def _publish(draft: bytes, path: bytes, *, has_flags: bool) -> None:
-    """Rename a finished file to its final name; if the name is taken, leave the existing file."""
-    folder, name = os.path.split(path)
-    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(FileExistsError):
-            rename_to_free(folder_fd, os.path.basename(draft), name, has_flags=has_flags)
-        os.fsync(folder_fd)
-    finally:
-        os.close(folder_fd)

@@ -15,8 +15,9 @@ to be unreadable come last, because each costs failing reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain, starmap
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -198,42 +199,17 @@ def count_files_below(c: Connection, root_id: RootId, folder_path: bytes, *, is_
     return c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND {is_in}", root_id, *values)
 
 
-Position = tuple[bytes, bytes]
-"""Folder path, and file name in it."""
-
-
-def page_in_order(
-    c: Connection, root_id: RootId, *, prefix: bytes = b"", after: Position | None = None, limit: int = 2000
-) -> tuple[list[FileRecord], Position | None]:
-    """
-    Return one page of files in the order of folder path and name, both bytewise, and its end; None: it is empty.
-
-    Args:
-        c: a connection; hold a snapshot to read all pages from the same state.
-        prefix: only files below this folder, or this one file; empty: all.
-        after: end of the previous page, as returned.
-    """
+def find_in_order(c: Connection, root_id: RootId, prefix: bytes = b"") -> Iterator[FileRecord]:
+    """Yield the files at or below a path, in the order of folder path and name, both bytewise."""
     within, bounds = below("folder.path", prefix)
+    itself = None if not prefix else find_file(c, root_id, prefix)
     if prefix:  # a range of the index, without siblings that share the prefix
         within, bounds = f"folder.path >= ? AND folder.path < ? AND {within}", (prefix, prefix + b"0", *bounds)
-    page: list[FileRecord] = []
-
-    def add(condition: str, *values: Value) -> None:
-        query = f"""
-            SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
-            WHERE folder.root_id = ? AND {condition} ORDER BY folder.path, file.name LIMIT ?"""
-        page.extend(c.all(FileRecord.make, query, root_id, *values, limit - len(page)))
-
-    if after is None:
-        if prefix:
-            add("folder.path = ? AND file.name = ?", *split_path(prefix))
-        if not page:  # the prefix names a folder, not a file
-            add(within, *bounds)
-    else:
-        add(f"folder.path = ? AND file.name > ? AND {within}", *after, *bounds)
-        if len(page) < limit:
-            add(f"folder.path > ? AND {within}", after[0], *bounds)
-    return page, split_path(page[-1].path) if page else None
+    query = f"""
+        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
+        WHERE folder.root_id = ? AND {within} ORDER BY folder.path, file.name"""
+    rows = starmap(FileRecord.make, c.rows(query, root_id, *bounds))
+    return rows if itself is None else chain([itself], rows)
 
 
 ORDER_COLUMNS = "seq INTEGER PRIMARY KEY, file_id INTEGER NOT NULL, size_bytes INTEGER NOT NULL"

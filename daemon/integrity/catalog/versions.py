@@ -18,8 +18,9 @@ I1  A file has at most one candidate, the last one seen; its number is one more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from integrity.catalog.blocks import load_blocks, save_runs
@@ -190,13 +191,14 @@ def get_candidates(c: Connection, ids: Iterable[FileId]) -> dict[FileId, FileVer
 
 
 def find_candidates(
-    c: Connection, root_id: RootId, state: VersionState | None = None, *, after: int = 0, limit: int = 2000
-) -> list[FileVersion]:
-    """Return a page of a root's candidates (in a ``state``) by file id, ``after`` the last; an empty one is the end."""
+    c: Connection, root_id: RootId, state: VersionState, prefix: bytes = b"", *, after: int = 0, limit: int = -1
+) -> Iterator[FileVersion]:
+    """Yield a root's candidates in a state, of files at or below ``prefix``, by file id, ``after`` one."""
+    part, values = below("version.path", prefix)
     query = f"""{_CANDIDATES}
-        AND +version.root_id = ?1 AND version.file_id > ?2 AND (?3 IS NULL OR version.state = ?3)
-        ORDER BY version.file_id LIMIT ?4"""
-    return c.all(FileVersion.make, query, root_id, after, state, limit)
+        AND +version.root_id = ? AND version.state = ? AND version.file_id > ? AND {part}
+        ORDER BY version.file_id LIMIT ?"""
+    return starmap(FileVersion.make, c.rows(query, root_id, state, after, *values, limit))
 
 
 def find_in_question(c: Connection) -> list[FileVersion]:

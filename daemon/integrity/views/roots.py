@@ -10,7 +10,6 @@ from integrity import program
 from integrity.config import format_duration, format_size
 from integrity.disks.signs import describe_trouble, describe_values, find_signs, name_device
 from integrity.errors import printable, show_path
-from integrity.extras import how_to_install
 from integrity.inspect.outcome import CheckResult
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import Outcome, RootState
@@ -148,6 +147,8 @@ def describe_own_checks(counts: OwnCheckCounts) -> str:
     text = f"{count(counts.tested, 'file')} tested: {whole}, {results[CheckResult.FAILS]:,} fail"
     untested = f"; {results[CheckResult.UNTESTABLE]:,} can't be tested" if results[CheckResult.UNTESTABLE] else ""
     if lacking := results[CheckResult.NO_LIBRARY]:
+        from integrity.extras import how_to_install  # here, for most roots are not inspected
+
         untested += f"; {lacking:,} can't be tested as libraries are missing; {how_to_install('formats')}"
     return text + untested
 

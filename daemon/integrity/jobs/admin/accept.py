@@ -474,19 +474,12 @@ def _resolve(
 
 def _end_mass_change(connection: Connection, root_id: RootId, reason: str, now: int) -> None:
     """Resolve the mass change once no candidate of it is left."""
-    if versions.find_candidates(connection, root_id, state=VersionState.HELD, limit=1):
-        return
-    kinds = {FindingKind.MASS_CHANGE}
-    findings.resolve_findings(connection, root_id=root_id, kinds=kinds, resolution=f"accepted: {reason}", now=now)
+    if not versions.has_held(connection, root_id):
+        kinds = {FindingKind.MASS_CHANGE}
+        findings.resolve_findings(connection, root_id=root_id, kinds=kinds, resolution=f"accepted: {reason}", now=now)
 
 
 def _find_candidates(connection: Connection, target: Target) -> Iterator[FileVersion]:
     """Yield the candidates in or below the target that await a person's decision."""
-    below = target.prefix + b"/"
     for state in (VersionState.HELD, VersionState.FROZEN):
-        after = FileId(0)
-        while page := versions.find_candidates(connection, target.root.id, state=state, after=after, limit=1000):
-            for one in page:
-                if not target.prefix or one.path == target.prefix or one.path.startswith(below):
-                    yield one
-            after = page[-1].file_id
+        yield from versions.find_candidates(connection, target.root.id, state, target.prefix)

@@ -305,7 +305,7 @@ def _find_unreported(catalog: Catalog, root: RootRecord, missing: Iterable[FileI
 
 def _find_held(catalog: Catalog, root: RootRecord) -> list[FileId]:
     with catalog.read() as connection:
-        return [one.file_id for one in versions.find_candidates(connection, root.id, state=VersionState.HELD)]
+        return [one.file_id for one in versions.find_candidates(connection, root.id, VersionState.HELD)]
 
 
 def _is_moved(

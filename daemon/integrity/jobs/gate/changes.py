@@ -23,8 +23,8 @@ from integrity.catalog.versions import VersionState
 from integrity.config import RootSettings
 from integrity.errors import show_path
 from integrity.jobs.gate.file_types import is_document
-from integrity.jobs.targets import Target, is_inside
-from integrity.model import FileId, RootId
+from integrity.jobs.targets import Target
+from integrity.model import RootId
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 KEPT = 100_000
 """Paths kept per kind of change: enough to see a pattern; all files are counted."""
-
-_PAGE = 1000
 
 
 @dataclass(slots=True)
@@ -135,10 +133,7 @@ def _find_rewritten(connection: Connection, target: Target, since: Passed, found
 def _find_waiting(connection: Connection, target: Target) -> Iterator[FileVersion]:
     """Yield the candidates that await the end of their run or are held by a mass change: a backup would copy them."""
     for state in (VersionState.STAGED, VersionState.HELD):
-        after = FileId(0)
-        while page := versions.find_candidates(connection, target.root.id, state=state, after=after, limit=_PAGE):
-            yield from (one for one in page if is_inside(one.path, target.prefix))
-            after = page[-1].file_id
+        yield from versions.find_candidates(connection, target.root.id, state, target.prefix)
 
 
 def _add_new(found: Changes, change: RecordedChange) -> None:

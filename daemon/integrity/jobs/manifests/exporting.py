@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from integrity import program
-from integrity.catalog.files import Position, page_in_order
+from integrity.catalog.files import find_in_order
 from integrity.catalog.roots import find_roots
 from integrity.errors import AppError, ConfigError, show_path
 from integrity.hashing.algorithms import name_digests
@@ -113,8 +113,7 @@ def plan_export(
         if not targets:
             raise ConfigError(f"no folder is recorded yet; record one with: {program.command('scan FOLDER')}")
         for target in targets:
-            page, _ = page_in_order(connection, target.root.id, prefix=target.prefix, limit=1)
-            if target.prefix and not page:
+            if target.prefix and next(find_in_order(connection, target.root.id, target.prefix), None) is None:
                 raise ConfigError(f"{show_path(_path_of(target))}: nothing is recorded there; check the spelling")
     plan = ExportPlan(tuple(_without_overlap(targets)), form, is_absolute, left_out)
     if form is Form.BAGIT:
@@ -161,13 +160,8 @@ def export(catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None 
 def _find_records(catalog: Catalog, plan: ExportPlan) -> Generator[tuple[Target, FileRecord]]:
     with catalog.read() as connection, connection.snapshot():
         for target in plan.targets:
-            after: Position | None = None
-            while True:
-                page, after = page_in_order(connection, target.root.id, prefix=target.prefix, after=after)
-                if after is None:
-                    break
-                for record in page:
-                    yield target, record
+            for record in find_in_order(connection, target.root.id, target.prefix):
+                yield target, record
 
 
 def _make_header(plan: ExportPlan) -> bytes:
@@ -229,8 +223,8 @@ def _require_bag(catalog: Catalog, plan: ExportPlan) -> None:
     (target,) = plan.targets
     prefix = target.prefix + b"/data" if target.prefix else b"data"
     with catalog.read() as connection:
-        page, _ = page_in_order(connection, target.root.id, prefix=prefix, limit=1)
-    if not page or page[0].path == prefix:
+        first = next(find_in_order(connection, target.root.id, prefix), None)
+    if first is None or first.path == prefix:
         raise ConfigError(
             f"{show_path(_path_of(target))}: nothing is recorded in a folder data/ there, so it is not a bag: BagIt's"
             " manifests list what lies below data/. Name the folder that holds it, or use another --format"

@@ -198,9 +198,8 @@ def _promote_all(run: RootRun) -> None:
     while True:
         with run.writing() as connection:  # includes the query: no decision may come in between
             is_over = make_timer(run.context.monotonic)
-            page = versions.find_candidates(
-                connection, run.root.id, state=VersionState.STAGED, after=after, limit=_PAGE
-            )
+            staged = versions.find_candidates(connection, run.root.id, VersionState.STAGED, after=after, limit=_PAGE)
+            page = list(staged)
             for candidate in page:
                 _promote(connection, run, candidate)
                 after = candidate.file_id
