@@ -186,8 +186,8 @@ def test_acknowledged_and_muted_findings_are_no_news(box: CatalogBox) -> None:
     first, second = find(box, b"a"), find(box, b"b")
     tell(box, first.id)
     with box.catalog.transaction() as c:
-        findings.acknowledge(c, [first.id])
-        findings.mute(c, [second.id], NOW + DAY_S)
+        findings.silence(c, [first.id])
+        findings.silence(c, [second.id], NOW + DAY_S)
     assert [] == news(box)
     assert [(second.id, False)] == news(box, NOW + DAY_S)
     find(box, b"a", block=9)
@@ -233,7 +233,7 @@ def test_summary_counts_what_was_told(box: CatalogBox) -> None:
     tell(box, *(one.id for one in found), now=NOW + 1)
     box.damage("DELETE FROM finding WHERE id = ?", found[3].id)
     with box.catalog.transaction() as c:
-        findings.acknowledge(c, [found[1].id])
+        findings.silence(c, [found[1].id])
         findings.resolve_ids(c, [found[2].id], resolution="repaired", now=NOW)
         assert notified.NotifiedSummary(
             unresolved=2, resolved=2, remindable=1, waits_since=NOW + 1

@@ -19,8 +19,8 @@ from integrity.catalog.copying import read_schema
 from integrity.catalog.db import Connection
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.maintenance import check
+from integrity.catalog.rebuild import salvage, tidy
 from integrity.catalog.rows import join_path
-from integrity.catalog.salvage import salvage, tidy
 from integrity.errors import CatalogCorrupt, CatalogError
 from integrity.model import BaselineReason, CopyId, FileId, FindingKind, ReadHow, RootId
 from integrity.verdict import CopyVote

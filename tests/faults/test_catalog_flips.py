@@ -11,7 +11,7 @@ import pytest
 
 from integrity.catalog import maintenance
 from integrity.catalog.connection import Catalog
-from integrity.catalog.salvage import salvage
+from integrity.catalog.rebuild import salvage
 from integrity.errors import CatalogCorrupt, CatalogError
 from support.bitrot import rot
 from support.catalogs import CatalogBox, make_reading

@@ -47,7 +47,7 @@ def test_more_damage_is_told_once_for_all_names(tmp_path: Path) -> None:
         teller.tick()
         teller.tick(after=120)
         with box.catalog.transaction() as c:
-            findings.acknowledge(c, [first.id])
+            findings.silence(c, [first.id])
         again = [teller.find(b"night%d/photo" % night, file_id=ids[night], blocks=(17, 18)) for night in range(3)]
         assert [first.id] * 3 == [one.incident_id for one in again]
         assert {FindingState.OPEN} == {one.state for one in again}

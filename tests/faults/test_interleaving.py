@@ -18,7 +18,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from integrity.catalog.connection import Catalog
-from integrity.catalog.findings import acknowledge, find_findings
+from integrity.catalog.findings import find_findings, silence
 from integrity.catalog.maintenance import check
 from integrity.catalog.roots import find_roots
 from integrity.config import Config
@@ -62,7 +62,7 @@ def drop(context: Context, path: Path) -> None:
 def hush(context: Context, path: Path) -> None:
     """Stop reminding of what is open by now."""
     with context.catalog.transaction() as connection:
-        acknowledge(connection, [one.id for one in find_findings(connection)])
+        silence(connection, [one.id for one in find_findings(connection)])
 
 
 def scan_beside(context: Context, path: Path) -> None:

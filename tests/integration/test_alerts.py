@@ -111,7 +111,7 @@ def test_open_findings_are_reminded_of_once_a_day(teller: Teller, sink: SmtpSink
     first, second, third = (teller.find(name) for name in (b"a", b"b", b"c"))
     teller.tick(after=GROUP_S)
     with teller.box.catalog.transaction() as c:
-        findings.acknowledge(c, [second.id])
+        findings.silence(c, [second.id])
     for _ in range(47):
         teller.tick(after=HOUR_S)
     assert 2 == len(sink.received)

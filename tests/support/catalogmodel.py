@@ -452,9 +452,9 @@ class CatalogMachine(RuleBasedStateMachine):
         finding_id, one = self._finding(number)
         with self._changing() as c:
             if is_muted:
-                findings.mute(c, [finding_id], self._now + DAY_S)
+                findings.silence(c, [finding_id], self._now + DAY_S)
             else:
-                findings.acknowledge(c, [finding_id])
+                findings.silence(c, [finding_id])
             if one.state is not FindingState.RESOLVED:
                 one = self._is.findings[finding_id]
                 one.state = FindingState.MUTED if is_muted else FindingState.ACKNOWLEDGED
@@ -707,7 +707,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 number for number in sorted(unresolved) if _is_below(self._is.findings[number].path or b"", prefix)
             ]
         for file_id in self._is.files:
-            assert [one.id for one in findings.find_file_findings(c, file_id)] == [
+            assert [one.id for one in findings.find_findings(c, file_id=file_id, include_resolved=True)] == [
                 number for number, one in sorted(self._is.findings.items()) if one.file_id == file_id
             ]
 

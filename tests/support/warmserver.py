@@ -33,7 +33,7 @@ _MESSAGE_BYTES = 1 << 20
 _COLD = (
     "integrity.__main__",
     "integrity.migrations",
-    "integrity.catalog.upgrade",
+    "integrity.catalog.rebuild",
     "integrity.copies.",
     "integrity.service.",
 )

@@ -85,7 +85,9 @@ def record_files(
         paths: of the files, relative to the root; at least one.
         known_at: time and boot in which each was last known to be right; None: now, in this boot.
     """
-    ids = _allocate_ids(c, len(paths))
+    query = "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'next_file_id' RETURNING value"
+    end = int(c.value(query, len(paths)))
+    ids = list(map(FileId, range(end - len(paths), end)))  # none of which was ever used (I2)
     folder_paths, names = zip(*map(split_path, paths), strict=True)
     folder_ids = ensure_folders(c, root.id, set(folder_paths))
     its_folder = list(map(folder_ids.__getitem__, folder_paths))
@@ -110,13 +112,6 @@ def _find_fingerprints(
         _, its_names, *stamps, are_racy = zip(*group, strict=True)
         if not any(are_racy):
             yield folder_id, find_fingerprint(its_names, stamps), len(its_names)
-
-
-def _allocate_ids(c: Connection, count: int) -> list[FileId]:
-    """Reserve ids that were never used before (I2)."""
-    query = "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'next_file_id' RETURNING value"
-    end = int(c.value(query, count))
-    return list(map(FileId, range(end - count, end)))
 
 
 class Inherited(NamedTuple):

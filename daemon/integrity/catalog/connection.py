@@ -131,7 +131,7 @@ class Catalog:
             if require_usable(path, file.revision, writes=writes):
                 assert lock_fd is not None
                 file.connection.close()
-                from integrity.catalog.upgrade import upgrade  # rarely needed
+                from integrity.catalog.rebuild import upgrade  # rarely needed
 
                 former = upgrade(path, lock_fd)
                 file = open_database(path, writes=writes, busy_timeout_s=busy_timeout_s)

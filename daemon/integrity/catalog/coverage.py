@@ -117,7 +117,7 @@ def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -
             last < {now - verify_every_s} AS is_overdue, read_how, count(*), sum(size_bytes), sum(is_suspect), min(last)
         FROM (
             SELECT file.size_bytes, {IS_SUSPECT} AS is_suspect, file.read_how,
-                {select_last_check("file.verified_at", "file.recorded_at", now)} AS last,
+                {select_last_check(now)} AS last,
                 {unless_ahead("file.verified_at", now)} IS NULL AS is_never, {_IS_UNCOVERED} AS is_uncovered
             FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? LIMIT -1
         ) GROUP BY bucket, is_uncovered, is_never, is_overdue, read_how"""
@@ -161,7 +161,7 @@ def are_read_early(suspects: int, files: int) -> bool:
 
 def find_due_days(c: Connection, root_id: RootId, *, now: int) -> list[DueDay]:
     """Group a root's files by the day of their last verification or recording, oldest first; skip uncovered files."""
-    last = select_last_check("file.verified_at", "file.recorded_at", now)
+    last = select_last_check(now)
     query = f"""
         SELECT min({last}), count(*), sum(file.size_bytes) FROM file JOIN folder ON folder.id = file.folder_id
         WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED} GROUP BY {last} / {DAY_S} ORDER BY {last} / {DAY_S}"""

@@ -247,7 +247,7 @@ class WorkOrder(NamedTuple):
 def create_worklist(c: Connection, order: WorkOrder) -> tuple[int, int]:
     """Create the list of files to verify, a temporary table, in place of the last one; return number and bytes."""
     make_anew(c, "worklist", f"{ORDER_COLUMNS}, is_due INTEGER NOT NULL")
-    last_check = select_last_check("file.verified_at", "file.recorded_at", order.now)
+    last_check = select_last_check(order.now)
     part, values = inside(order.root_id, order.prefix)
     conditions = ["verified_at IS NULL"] if order.never_verified_only else []
     if order.older_than_at is not None:

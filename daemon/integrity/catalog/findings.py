@@ -190,6 +190,7 @@ def find_findings(
     root_id: RootId | None = None,
     prefix: bytes = b"",
     include_resolved: bool = False,
+    file_id: FileId | None = None,
     since: int | None = None,
     copy: str | None = None,
 ) -> list[Finding]:
@@ -204,7 +205,14 @@ def find_findings(
     """
     state = "1" if include_resolved else "finding.state != 'resolved'"
     is_below, bounds = below("finding.path", prefix)
-    rest, values = given({"finding.root_id = ?": root_id, "finding.updated_at >= ?": since, "finding.copy = ?": copy})
+    rest, values = given(
+        {
+            "finding.root_id = ?": root_id,
+            "finding.file_id = ?": file_id,
+            "finding.updated_at >= ?": since,
+            "finding.copy = ?": copy,
+        }
+    )
     return _find(c, f"{state} AND {is_below} AND {rest}", *bounds, *values)
 
 
@@ -294,11 +302,6 @@ def find_unconfirmed(c: Connection, root_id: RootId, prefix: bytes, kind: Findin
     return _find(c, f"{mine} AND finding.run_id IS NOT ? AND {is_below}", root_id, kind, run_id, *bounds)
 
 
-def find_file_findings(c: Connection, file_id: FileId) -> list[Finding]:
-    """Return all findings of a file, resolved or not, in the order of their ids."""
-    return _find(c, "finding.file_id = ?", file_id)
-
-
 def find_open_of_files(c: Connection, ids: Iterable[FileId]) -> dict[FileId, list[Finding]]:
     """Return the unresolved findings of each file and of its copies; files without one are left out."""
     found: dict[FileId, list[Finding]] = {}
@@ -385,18 +388,16 @@ def resolve_of_files(c: Connection, ids: Sequence[FileId], resolution: str, now:
     _resolve(c, resolution, now, "file_id IN (SELECT value FROM json_each(?))", numbers(ids))
 
 
-def acknowledge(c: Connection, ids: Iterable[FindingId]) -> None:
+def silence(c: Connection, ids: Iterable[FindingId], until: int | None = None) -> None:
     """
-    Stop reminders for findings until they change.
+    Stop reminders for unresolved findings, and all others of their incidents, until a time; None: until they change.
 
     ``updated_at`` stays: repair uses it as the time until which the file is known to have the judged content.
     """
-    _set_state(c, ids, FindingState.ACKNOWLEDGED, None)
-
-
-def mute(c: Connection, ids: Iterable[FindingId], until: int) -> None:
-    """Stop reminders for findings until a time. ``updated_at`` stays, as in ``acknowledge``."""
-    _set_state(c, ids, FindingState.MUTED, until)
+    some = f"SELECT DISTINCT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))"
+    state = FindingState.ACKNOWLEDGED if until is None else FindingState.MUTED
+    query = f"UPDATE finding SET state = ?2, muted_until = ?3 WHERE {_OF_INCIDENTS} AND state != 'resolved'"
+    c.run(query, numbers(c.column(some, numbers(ids))), state, until)
 
 
 def move_findings(c: Connection, file_id: FileId, to_root_id: RootId, to_path: bytes, now: int) -> None:
@@ -466,17 +467,6 @@ def find_misfrozen(c: Connection) -> Iterator[FileId]:
 def refreeze(c: Connection) -> None:
     """Let ``is_frozen`` of all files match their findings, some of which were lost."""
     c.run(f"UPDATE file SET is_frozen = NOT is_frozen WHERE is_frozen != {_HOLDS}")
-
-
-def _set_state(c: Connection, ids: Iterable[FindingId], state: FindingState, muted_until: int | None) -> None:
-    """Set the state of unresolved findings and of all others of their incidents."""
-    incidents = c.column(
-        f"SELECT DISTINCT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))", numbers(ids)
-    )
-    c.run(
-        f"UPDATE finding SET state = ?2, muted_until = ?3 WHERE {_OF_INCIDENTS} AND state != 'resolved'",
-        *(numbers(incidents), state, muted_until),
-    )
 
 
 def _resolve(c: Connection, resolution: str, now: int, condition: str, *values: Value) -> list[Finding]:

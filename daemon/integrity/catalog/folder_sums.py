@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import starmap
 from typing import NamedTuple
 
 from integrity.catalog.db import Connection
@@ -66,8 +67,17 @@ class FolderSums:
         db = Connection(b"")
         db.driver.execute(_SCHEMA).fetchall()
         db.run("BEGIN")
-        db.run_many(_ADD, _spread(_find_direct(c, root_id, now)))
-        db.run_many(_ADD, _spread(_find_problems(c, root_id)))
+        last = select_last_check(now)
+        direct = f"""
+            SELECT folder.path, count(*), sum(file.size_bytes), min({last}), 0
+            FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ? GROUP BY folder.id"""
+        db.run_many(_ADD, _spread(starmap(FolderSum, c.rows(direct, root_id))))
+        problems = f"""
+            SELECT path FROM finding
+            WHERE state != 'resolved' AND root_id = ? AND copy = '' AND path != x''
+                AND kind IN ({quoted(INTEGRITY_PROBLEMS)})"""
+        folders = map(os.path.dirname, c.column(problems, root_id))
+        db.run_many(_ADD, _spread(FolderSum(folder, 0, 0, None, 1) for folder in folders))
         db.run("COMMIT")
         return cls(db)
 
@@ -112,30 +122,12 @@ def find_largest_files(c: Connection, root_id: RootId, folder_path: bytes, now: 
 def _list_files(now: int) -> str:
     return f"""
         SELECT file.id, file.name, file.size_bytes, file.mtime_ns,
-            {select_last_check("file.verified_at", "file.recorded_at", now)},
+            {select_last_check(now)},
             file.verified_at IS NOT NULL, file.is_frozen
         FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? AND folder.path = ?"""
 
 
-def _find_direct(c: Connection, root_id: RootId, now: int) -> Iterator[FolderSum]:
-    """Yield the sum of the files that lie directly in each folder."""
-    last = select_last_check("file.verified_at", "file.recorded_at", now)
-    query = f"""
-        SELECT folder.path, count(*), sum(file.size_bytes), min({last}), 0
-        FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ? GROUP BY folder.id"""
-    return map(FolderSum._make, c.rows(query, root_id))
-
-
-def _find_problems(c: Connection, root_id: RootId) -> Iterator[FolderSum]:
-    query = f"""
-        SELECT path FROM finding
-        WHERE state != 'resolved' AND root_id = ? AND copy = '' AND path != x''
-            AND kind IN ({quoted(INTEGRITY_PROBLEMS)})"""
-    for (path,) in c.rows(query, root_id):
-        yield FolderSum(os.path.dirname(path), 0, 0, None, 1)
-
-
-def _spread(sums: Iterator[FolderSum]) -> Iterator[tuple[bytes, bytes, int, int, int | None, int]]:
+def _spread(sums: Iterable[FolderSum]) -> Iterator[tuple[bytes, bytes, int, int, int | None, int]]:
     """Yield each sum for its folder and for every folder above it; the root's own is its own parent."""
     for one in sums:
         path = one.path

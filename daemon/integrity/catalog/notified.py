@@ -75,7 +75,9 @@ def find_pending_incidents(c: Connection, now: int) -> list[PendingIncident]:
     query = f"SELECT id, is_change FROM ({_PENDING}) WHERE covered_by IS NULL"
     is_change = {number: bool(flag) for number, flag in c.rows(query, now)}
     found = as_incidents(c, get_findings(c, is_change))
-    return [PendingIncident(one, is_change[one.id], _count_coalesced(c, one)) for one in found]
+    query = "SELECT swallowed_by, count(*) FROM told WHERE swallowed_by IN (SELECT value FROM json_each(?)) GROUP BY 1"
+    coalesced = dict(c.rows(query, numbers(one.id for one in found if one.kind is FindingKind.DEVICE_FAILING)))
+    return [PendingIncident(one, is_change[one.id], coalesced.get(one.id, 0)) for one in found]
 
 
 def count_pending(c: Connection, now: int) -> int:
@@ -155,9 +157,3 @@ def drop_over(c: Connection) -> None:
 def count_verified_since(c: Connection, since: int) -> tuple[int, int]:
     """Return how many files were verified since a time, and their bytes. Scans all files."""
     return next(c.rows("SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE verified_at >= ?", since))
-
-
-def _count_coalesced(c: Connection, one: Finding) -> int:
-    if one.kind is not FindingKind.DEVICE_FAILING:
-        return 0
-    return c.value("SELECT count(*) FROM told WHERE swallowed_by = ?", one.id)

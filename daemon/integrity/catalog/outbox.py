@@ -103,8 +103,13 @@ def find_due(c: Connection, name: str, now: int) -> list[DueDelivery]:
     query = f"""
         SELECT id, attempts, {_MESSAGE} FROM alert JOIN delivery ON alert_id = id
         WHERE channel = ?2 AND sent_at IS NULL AND {_IS_DUE} ORDER BY next_try_at, id"""
-    rows = c.rows(query, now, name)
-    return [DueDelivery(alert_id, attempts, _to_message(*columns)) for alert_id, attempts, *columns in rows]
+    due: list[DueDelivery] = []
+    for alert_id, attempts, *columns in c.rows(query, now, name):
+        stored: Any = Message(*columns)
+        about = tuple(map(int, stored.incidents.split()))
+        message = stored._replace(kind=read_word(AlertKind, stored.kind), incidents=about)
+        due.append(DueDelivery(alert_id, attempts, message))
+    return due
 
 
 def next_try_at(c: Connection, channels: Collection[str], now: int) -> int | None:
@@ -264,9 +269,3 @@ def prune(c: Connection, now: int) -> None:
 def _to_state(*columns: Any) -> ChannelState:
     stored = ChannelState(*columns)
     return stored._replace(is_permanent=bool(stored.is_permanent))
-
-
-def _to_message(kind: str, *columns: Any) -> Message:
-    message_id, subject, body, html, facts, incidents, created_at = columns
-    about = tuple(map(int, incidents.split()))
-    return Message(read_word(AlertKind, kind), message_id, subject, body, html, facts, about, created_at)

@@ -9,7 +9,7 @@ Names of the files beside a catalog, and opening them safely.
     CATALOG.upgrading                   held while the catalog is being upgraded
     CATALOG.restoring                   the backup that a restore puts in place (backup.py)
     CATALOG.replaced-TIME               the catalog before a restore
-    CATALOG.before-REVISION-TIME        the catalog before an upgrade (upgrade.py)
+    CATALOG.before-REVISION-TIME        the catalog before an upgrade (rebuild.py)
     STEM-TIME.SUFFIX                    a backup; CATALOG is STEM.SUFFIX (backup.py)
     FILE.partial                        a copy of a catalog until it is complete (copying.py)
 
@@ -93,12 +93,6 @@ def compile_own_names(catalog: bytes) -> re.Pattern[bytes]:
     tails = rb"-wal|-shm|-journal|(\.root-\d+)?\.lock|\.control|\.upgrading|\.restoring|\.partial|\.new-\w+"
     copies = rb"\.(damaged|replaced|before)-.*"  # older versions used "damaged" for "replaced"
     return re.compile(stem + rb"(-" + _TIME + rb")?" + suffix + rb"(" + tails + rb"|" + copies + rb")*")
-
-
-def compile_alike(name: bytes) -> re.Pattern[bytes]:
-    """Return a pattern for names of files with the same purpose, which differ only in a time or a random part."""
-    fixed = re.split(_TIME + rb"|(?<=\.new-)[0-9a-f]{8}", name)
-    return re.compile(rb"\w+".join(map(re.escape, fixed)))
 
 
 def _write_time(at: int) -> bytes:
@@ -253,7 +247,9 @@ def require_own(catalog: bytes) -> None:
 def _remove_abandoned(path: bytes, owner: os.stat_result) -> None:
     """Remove unlocked files with the same purpose as ``path``, and SQLite's files beside them."""
     folder, name = os.path.split(path)
-    for other in filter(compile_alike(name).fullmatch, os.listdir(folder or b".")):
+    fixed = re.split(_TIME + rb"|(?<=\.new-)[0-9a-f]{8}", name)
+    alike = re.compile(rb"\w+".join(map(re.escape, fixed)))  # other times or random parts
+    for other in filter(alike.fullmatch, os.listdir(folder or b".")):
         abandoned = os.path.join(folder, other)
         try:
             fd = open_own(abandoned, os.O_RDONLY, owner)
@@ -451,15 +447,11 @@ def _describe_holders(fd: int) -> str:
         return ""
     found = [one for one in words if one[1] == "FLOCK" and one[5].rpartition(":")[2] == inode]
     here = [one for one in found if one[5].startswith(device)]  # on btrfs this device differs from that of stat(2)
-    pids = sorted({int(one[4]) for one in here or found})
-    return f" (by {', '.join(map(_describe_process, pids))})" if pids else ""
-
-
-def _describe_process(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read(_COMMAND_BYTES).rstrip(b"\0").split(b"\0")
-    except OSError:
-        words = []
-    name = b" ".join([os.path.basename(words[1] if len(words) > 1 else words[0]), *words[2:]]) if words[:1] else b""
-    return f"process {pid}: {show_path(name)}" if name else f"process {pid}"
+    holders: list[str] = []
+    for pid in sorted({int(one[4]) for one in here or found}):
+        command = [b""]
+        with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            command = file.read(_COMMAND_BYTES).rstrip(b"\0").split(b"\0")
+        name = b" ".join([os.path.basename(command[1] if len(command) > 1 else command[0]), *command[2:]])
+        holders.append(f"process {pid}: {show_path(name)}" if name else f"process {pid}")
+    return f" (by {', '.join(holders)})" if holders else ""

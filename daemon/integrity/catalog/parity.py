@@ -148,7 +148,8 @@ def find_sets(c: Connection, root_id: RootId) -> list[SetUse]:
             {_HELD}
         FROM parity_set {_MEMBERS}
         WHERE parity_set.root_id = ? GROUP BY parity_set.id ORDER BY parity_set.checked_at, parity_set.id"""
-    return c.all(_make_use, query, root_id)
+    rows = c.rows(query, root_id)
+    return [SetUse(_make_set(*one), files, size, stale, bool(held)) for *one, files, size, stale, held in rows]
 
 
 def find_covers(c: Connection, file_id: FileId) -> list[ParitySet]:
@@ -165,7 +166,8 @@ def find_files(c: Connection, set_id: int) -> list[ParityFile]:
         SELECT parity_file.file_id, folder.path, file.name, parity_file.size_bytes, parity_file.md5,
             parity_file.mode, parity_file.uid, parity_file.gid
         FROM parity_set {_MEMBERS} LEFT JOIN folder ON folder.id = file.folder_id WHERE parity_set.id = ?"""
-    return c.all(_make_file, query, set_id)
+    rows = c.rows(query, set_id)
+    return [ParityFile(file_id, name and join_path(folder, name), *rest) for file_id, folder, name, *rest in rows]
 
 
 def find_candidates(
@@ -248,15 +250,5 @@ def find_protection(c: Connection, root_id: RootId) -> Protection | None:
     )
 
 
-def _make_use(*row: Any) -> SetUse:
-    *columns, files, size, stale, is_held = row
-    return SetUse(_make_set(*columns), files, size, stale, bool(is_held))
-
-
 def _make_set(*row: Any) -> ParitySet:
     return ParitySet._make((*row[:-1], bool(row[-1])))
-
-
-def _make_file(*row: Any) -> ParityFile:
-    file_id, folder_path, name, *content = row
-    return ParityFile(file_id, None if name is None else join_path(folder_path, name), *content)

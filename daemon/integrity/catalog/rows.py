@@ -202,9 +202,9 @@ def unless_ahead(column: str, now: int) -> str:
     return f"CASE WHEN {column} <= {now + TOLERANCE_S} THEN {column} END"
 
 
-def select_last_check(verified_at: str, recorded_at: str, now: int) -> str:
+def select_last_check(now: int) -> str:
     """Return, as SQL, when a file was last verified, or recorded if it never was."""
-    return f"coalesce({unless_ahead(verified_at, now)}, {unless_ahead(recorded_at, now)}, {NEVER_AT})"
+    return f"coalesce({unless_ahead('file.verified_at', now)}, {unless_ahead('file.recorded_at', now)}, {NEVER_AT})"
 
 
 def get_last_check(verified_at: int | None, recorded_at: int, now: int) -> int:

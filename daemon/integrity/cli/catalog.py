@@ -138,7 +138,7 @@ def salvage(session: Session, yes: bool) -> int:
     """
     path = session.catalog_path
     confirm(f"Make a new catalog of what can be read of {show_path(path)}?", is_yes=yes)
-    from integrity.catalog.salvage import salvage as salvage_catalog
+    from integrity.catalog.rebuild import salvage as salvage_catalog
     from integrity.words.text import count
 
     done, output = salvage_catalog(path), session.output

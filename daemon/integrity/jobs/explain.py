@@ -143,7 +143,7 @@ def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileR
 def _find_findings(connection: Connection, root: bytes, path: bytes, record: FileRecord | None) -> tuple[Finding, ...]:
     found = findings.find_findings(connection, prefix=path, include_resolved=True)
     if record is not None:
-        found += findings.find_file_findings(connection, record.id)
+        found += findings.find_findings(connection, file_id=record.id, include_resolved=True)
     paths = {path} if path else {path, None}  # findings about a whole root have no path
     mine = {one.id: one for one in found if one.root == root and (one.path in paths or record is not None)}
     return tuple(findings.as_incidents(connection, (mine[key] for key in sorted(mine))))

@@ -320,7 +320,14 @@ def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int,
         write_in_pages(context.catalog.transaction, plan.changes, take_changes, monotonic=context.monotonic)
         write_in_pages(context.catalog.transaction, plan.deletions, take_deletions, monotonic=context.monotonic)
     with context.catalog.transaction() as connection:
-        _end_mass_change(connection, plan.target.root.id, reason, context.now())
+        if not versions.has_held(connection, plan.target.root.id):
+            findings.resolve_findings(
+                connection,
+                root_id=plan.target.root.id,
+                kinds={FindingKind.MASS_CHANGE},
+                resolution=f"accepted: {reason}",
+                now=context.now(),
+            )
         _record(context, connection, plan.target, reason, f"accepted {changed:,} changed and {removed:,} deleted files")
     return changed, removed, rewritten
 
@@ -470,13 +477,6 @@ def _resolve(
     findings.set_step(connection, [one.id for one in here if one.kind in without], None, None)
     ended = findings.resolve_ids(connection, ids, resolution=f"accepted: {reason}", now=now)
     return {one.incident_id for one in ended}
-
-
-def _end_mass_change(connection: Connection, root_id: RootId, reason: str, now: int) -> None:
-    """Resolve the mass change once no candidate of it is left."""
-    if not versions.has_held(connection, root_id):
-        kinds = {FindingKind.MASS_CHANGE}
-        findings.resolve_findings(connection, root_id=root_id, kinds=kinds, resolution=f"accepted: {reason}", now=now)
 
 
 def _find_candidates(connection: Connection, target: Target) -> Iterator[FileVersion]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from integrity.model import ActionVerb, Actor, Finding, FindingId, FindingKind, 
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
-    from integrity.catalog.connection import Catalog, Connection
+    from integrity.catalog.connection import Catalog
 
 
 def list_findings(
@@ -40,23 +40,18 @@ def list_findings(
     """
     with catalog.read() as connection:
         found = findings.find_findings(connection, include_resolved=include_resolved, since=since)
-        if path is not None:
-            _require_watched(connection, path)
+        known = [root.path for root in find_roots(connection)]
+        if path is not None and not any(_is_below(root, path) or _is_below(path, root) for root in known):
+            raise ConfigError(
+                f"{show_path(path)}: is not watched, so there are no findings about it; the watched folders:"
+                f" {program.command('root list')}"
+            )
         matching = [
             one
             for one in found
             if (not kinds or one.kind in kinds) and (path is None or _is_below(absolute(one.root, one.path), path))
         ]
         return findings.as_incidents(connection, matching)
-
-
-def _require_watched(connection: Connection, path: bytes) -> None:
-    known = [root.path for root in find_roots(connection)]
-    if not any(_is_below(root, path) or _is_below(path, root) for root in known):
-        raise ConfigError(
-            f"{show_path(path)}: is not watched, so there are no findings about it; the watched folders:"
-            f" {program.command('root list')}"
-        )
 
 
 def _is_below(path: bytes, folder: bytes) -> bool:
@@ -72,7 +67,7 @@ def acknowledge_findings(
     Raises:
         ConfigError: one does not exist or is resolved; nothing was done for any.
     """
-    return _change(catalog, ids, findings.acknowledge, ActionVerb.ACK, "acknowledged", now, actor)
+    return _silence(catalog, ids, None, ActionVerb.ACK, "acknowledged", now, actor)
 
 
 def mute_findings(
@@ -87,17 +82,14 @@ def mute_findings(
     if until <= now:
         raise ConfigError("the time until which to mute is in the past; choose a later one")
 
-    def mute(connection: Connection, wanted: Sequence[FindingId]) -> None:
-        findings.mute(connection, wanted, until)
-
     outcome = f"muted until {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC"
-    return _change(catalog, ids, mute, ActionVerb.MUTE, outcome, now, actor)
+    return _silence(catalog, ids, until, ActionVerb.MUTE, outcome, now, actor)
 
 
-def _change(
+def _silence(
     catalog: Catalog,
     ids: Sequence[int],
-    change: Callable[[Connection, Sequence[FindingId]], None],
+    until: int | None,
     verb: ActionVerb,
     outcome: str,
     now: int,
@@ -106,20 +98,14 @@ def _change(
     actor = actor or find_user()
     wanted = [FindingId(number) for number in dict.fromkeys(ids)]
     with catalog.transaction() as connection:
-        found = _require_open(connection, wanted)
-        change(connection, wanted)
+        found = [findings.get_finding(connection, number) for number in wanted]
+        for one in found:
+            if one.state is FindingState.RESOLVED:
+                raise ConfigError(f"finding {one.id}: is resolved already ({one.resolution})")
+        findings.silence(connection, wanted, until)
         for root in dict.fromkeys(one.root for one in found):
             here = [one for one in found if one.root == root]
             path = here[0].path if len(here) == 1 else None
             done = Action(actor, verb, outcome, root, path, tuple(one.id for one in here))
             record_action(connection, done, now)
         return [findings.get_finding(connection, number) for number in wanted]
-
-
-def _require_open(connection: Connection, ids: Sequence[FindingId]) -> list[Finding]:
-    """Return findings by their numbers; refuse all of them if one does not exist or is resolved."""
-    found = [findings.get_finding(connection, number) for number in ids]
-    for finding in found:
-        if finding.state is FindingState.RESOLVED:
-            raise ConfigError(f"finding {finding.id}: is resolved already ({finding.resolution})")
-    return found

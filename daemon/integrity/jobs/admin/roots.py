@@ -39,7 +39,6 @@ from integrity.model import ActionVerb, Actor, FileId, FindingKind, RootIdentity
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
-    from integrity.catalog.rows import FileRecord
 
 TAKEN_OUT = "taken out of the configuration"
 """State reason of a root that is paused because the configuration no longer names it."""
@@ -276,8 +275,11 @@ def _move(
         write_in_pages(catalog.transaction, ids, lambda c, some: mark_suspects(c, dict.fromkeys(some)))
 
     def open_missing(connection: Connection, ids: Sequence[FileId]) -> None:
-        for record in files.find_files(connection, ids):
-            _open_missing(connection, root, new, record, now)
+        for one in files.find_files(connection, ids):
+            advice = advise_repair(connection, root.id, new, one.path, one.id, FindingKind.MISSING) or (None, None)
+            lost = NewFinding(FindingKind.MISSING, root.id, one.id, one.path, messages.MISSING_HERE)
+            lost = lost._replace(step=advice[0], command=advice[1])
+            findings.open_finding(connection, lost, now=now, run_id=None)
 
     while True:
         unreported, held = _find_unreported(catalog, root, missing), _find_held(catalog, root)
@@ -286,14 +288,6 @@ def _move(
         write_in_pages(catalog.transaction, unreported, open_missing)
         # Held candidates were seen at the old place; the next scan looks at the new one.
         write_in_pages(catalog.transaction, held, versions.discard)
-
-
-def _open_missing(connection: Connection, root: RootRecord, new: bytes, record: FileRecord, now: int) -> None:
-    advice = advise_repair(connection, root.id, new, record.path, record.id, FindingKind.MISSING)
-    step, command = advice or (None, None)
-    text = messages.MISSING_HERE
-    lost = NewFinding(FindingKind.MISSING, root.id, record.id, record.path, text, step=step, command=command)
-    findings.open_finding(connection, lost, now=now, run_id=None)
 
 
 def _find_unreported(catalog: Catalog, root: RootRecord, missing: Iterable[FileId]) -> list[FileId]:

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings, roots, runs
 from integrity.catalog.connection import Catalog, write_in_pages
-from integrity.catalog.copying import copy_database
-from integrity.catalog.foreign import require_own_definitions
+from integrity.catalog.copying import copy_database, require_own_definitions
 from integrity.errors import CatalogError, RootSuspended, show_path
 from integrity.files.capability import identify
 from integrity.files.open_beneath import GONE, open_root, stat_beneath
