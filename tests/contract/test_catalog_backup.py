@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import baselines, copying, files, maintenance
-from integrity.catalog.backup import back_up, due_for_backup, restore, verify_backup
 from integrity.catalog.connection import Catalog
+from integrity.catalog.maintenance import back_up, due_for_backup, restore, verify_backup
 from integrity.catalog.own_files import find_backups
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing
 from integrity.model import RootId

@@ -11,14 +11,13 @@ import apsw
 import pytest
 
 from integrity.catalog import baselines, connection, copies, files, findings, versions
-from integrity.catalog.backup import back_up
 from integrity.catalog.baselines import Verified
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copies import CopyState
 from integrity.catalog.copying import read_schema
 from integrity.catalog.db import Connection
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.maintenance import check
+from integrity.catalog.maintenance import back_up, check
 from integrity.catalog.rebuild import salvage, tidy
 from integrity.catalog.rows import join_path
 from integrity.errors import CatalogCorrupt, CatalogError

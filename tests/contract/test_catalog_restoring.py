@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import baselines, files, maintenance
-from integrity.catalog.backup import back_up, restore
 from integrity.catalog.connection import Catalog
+from integrity.catalog.maintenance import back_up, restore
 from integrity.errors import CatalogLocked, CatalogReplaced
 from integrity.model import FileId, RootId
 from support.catalogs import NOW, CatalogBox, make_reading

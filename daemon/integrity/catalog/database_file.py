@@ -158,7 +158,7 @@ def require_file(path: bytes) -> None:
                 f"{show_path(path)}: is being restored; try again when that is done. The next start of the service"
                 " finishes a restore that was interrupted"
             )
-        from integrity.catalog.backup import finish_restore  # here, for hardly any restore is interrupted
+        from integrity.catalog.maintenance import finish_restore  # here, for hardly any restore is interrupted
 
         finish_restore(path)
     try:

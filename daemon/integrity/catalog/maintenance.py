@@ -1,21 +1,35 @@
 """
-Check the whole catalog, and report its size.
+Check the catalog, back it up while it is in use, and restore it; after a kill at any moment a catalog still exists.
 
 Triggers keep the number of rows of each table that people are told from, and a sum over these. A page that a disk never
 wrote is an old page: its checksum is right, and only the sum knows.
+
+A backup is a complete, verified SQLite file named ``STEM-YYYYMMDDTHHMMSSZ.SUFFIX``, so that names sort by time. What is
+restored is first copied beside the catalog; the copy is named ``CATALOG.restoring`` only when it is complete. From then
+on the restore is final: if it is killed, the next program that opens the catalog finishes it. Nothing is deleted.
+
+I1  No other program has the catalog open while files are exchanged (``exclusive_lock``).
+I2  The log is renamed before the catalog: SQLite would replay it into the file that takes the catalog's name.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import closing, suppress
 from typing import NamedTuple
 
-from integrity.catalog import sqlite_errors
+import apsw
+
+from integrity import program
+from integrity.catalog import copying, own_files, sqlite_errors
 from integrity.catalog.blocks import LACKS_BLOCKS
-from integrity.catalog.connection import Catalog, Connection
+from integrity.catalog.connection import Catalog
+from integrity.catalog.database_file import DAMAGED_LOG, check_log
+from integrity.catalog.db import APPLICATION_ID, LOCKLESS, SCHEMA_REVISION, Connection
 from integrity.catalog.findings import find_misfrozen
-from integrity.catalog.own_files import LOG
+from integrity.catalog.own_files import LOG, exclusive_lock
+from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
 from integrity.model import FileId
 
 LAST_BACKUP = "last_backup_at"  # key in ``meta``
@@ -138,3 +152,182 @@ def stats(catalog: Catalog) -> Stats:
             free_bytes=c.value("PRAGMA page_size") * c.value("PRAGMA freelist_count"),
             tables=tables,
         )
+
+
+def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
+    """
+    Copy the catalog while others use it; return the path of the backup. Deletes the oldest beyond ``keep``, at least 1.
+
+    ``folder``: created if missing; empty: the catalog's. Raises CatalogCorrupt if the catalog is damaged, CatalogError
+    if the backup could not be written or is incomplete; all older backups still exist then.
+    """
+    folder = folder or os.path.dirname(catalog.path)
+    path = os.path.join(folder, own_files.backup_name(catalog.path, now))
+    try:
+        copying.make_folder(folder)
+    except OSError as error:
+        raise CatalogError(f"{show_path(folder)}: cannot make the folder for backups: {error.strerror}") from error
+    copying.forget_cached(catalog.path)
+    # Not the catalog's own connection, which has pages in memory: this is when all of them are read from the disk.
+    with closing(Connection(catalog.path, "mode=ro")) as c:
+        try:
+            complaint = DAMAGED_LOG if check_log(c, os.path.realpath(catalog.path)) is None else None
+            with c.snapshot():  # others may write meanwhile
+                complaint = complaint or next(iter(find_stale(c)), None)
+        except apsw.Error as error:
+            raise sqlite_errors.translate(catalog.path, error) from error
+        if complaint is not None:
+            raise sqlite_errors.describe_damage(catalog.path, complaint)
+        copying.copy_database(c, path, os.stat(catalog.path))
+    with catalog.transaction() as c:
+        c.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", LAST_BACKUP, str(now))
+    for old in own_files.find_backups(catalog.path, folder)[: -max(keep, 1)]:
+        os.unlink(old)
+    return path
+
+
+class BackupFile(NamedTuple):
+    """A backup that exists."""
+
+    path: bytes
+    size_bytes: int
+    made_at: int  # by its time of modification
+
+
+def list_backups(catalog: bytes, folder: bytes) -> list[BackupFile]:
+    """Return the backups of a catalog in a folder (empty: the catalog's), oldest first."""
+    found: list[BackupFile] = []
+    for path in own_files.find_backups(catalog, folder):
+        with suppress(OSError):
+            stat = os.stat(path)
+            found.append(BackupFile(path, stat.st_size, int(stat.st_mtime)))
+    return found
+
+
+def due_for_backup(c: Connection, every_s: int, now: int) -> bool:
+    """Return whether the last backup is at least ``every_s`` old, in the future, or missing."""
+    last = c.value("SELECT value FROM meta WHERE key = ?", LAST_BACKUP)
+    return last is None or not str(last).isdigit() or not now - every_s < int(last) <= now
+
+
+def restore(path: bytes | str, source: bytes) -> tuple[bytes, bytes | None]:
+    """
+    Replace a damaged or missing catalog by a backup.
+
+    Returns the backup that was used, and the new path of the former catalog; None if there was none.
+
+    Args:
+        source: a backup, or a folder, whose newest valid backup is used. Empty: the catalog's folder.
+
+    Raises:
+        CatalogLocked: another program has the catalog open.
+        CatalogMissing: no backup was found.
+        CatalogCorrupt: no backup is valid.
+    """
+    path = os.path.realpath(os.fsencode(path))
+    with exclusive_lock(path):
+        chosen, is_named = _choose(path, source)
+        copying.copy_file(chosen, path + own_files.RESTORING, own_files.find_owner(path), is_trusted=is_named)
+        return chosen, exchange(path)
+
+
+def finish_restore(path: bytes) -> None:
+    """Finish a restore that was killed after its copy was complete. Raises CatalogLocked while it is still running."""
+    path = os.path.realpath(path)
+    ready = path + own_files.RESTORING
+    with exclusive_lock(path):
+        if not os.path.lexists(ready):
+            return  # another program finished it
+        os.close(own_files.open_own(ready, os.O_RDONLY, own_files.find_owner(path)))
+        complaint = sqlite_errors.check_whole(ready, is_alone=True)
+        if complaint is not None:
+            raise CatalogError(
+                f"{show_path(ready)}: is what a restore was about to bring back, but {complaint}; remove it, and"
+                f" restore again: {program.command('catalog restore')}"
+            )
+        exchange(path)
+
+
+def exchange(path: bytes) -> bytes | None:
+    """Put the complete copy in place of the catalog (a locked real path); return the new path of the former one."""
+    ready = path + own_files.RESTORING
+    try:
+        at = int(os.stat(ready).st_mtime)  # not now: a program that finishes a killed exchange must find the same name
+        aside = own_files.former_path(path, SCHEMA_REVISION if _is_older(path) else None, at)
+        former = _put_aside(path, aside)
+        with suppress(FileNotFoundError):  # of an upgrade that was killed
+            os.unlink(path + own_files.UPGRADING)
+        os.rename(ready, path)
+        copying.sync_file(os.path.dirname(path))
+    except OSError as error:
+        raise CatalogError(
+            f"{show_path(path)}: cannot put {show_path(ready)} into its place: {error.strerror}"
+        ) from error
+    return former
+
+
+def _choose(path: bytes, source: bytes) -> tuple[bytes, bool]:
+    """Return the backup to restore, and whether a user named it."""
+    is_named = bool(source) and not os.path.isdir(source)
+    if is_named:
+        if not os.path.lexists(source):
+            raise CatalogMissing(f"{show_path(source)}: there is no such backup")
+        candidates = [os.path.abspath(source)]
+    else:
+        candidates = own_files.find_backups(path, source)[::-1]
+    complaints = []
+    for candidate in candidates:
+        complaint = verify_backup(candidate)
+        if complaint is None:
+            return candidate, is_named
+        complaints.append(f"{show_path(candidate)}: {complaint}")
+    where = show_path(source or os.path.dirname(path))
+    if not complaints:
+        raise CatalogMissing(
+            f"{where}: there is no backup of {show_path(path)}; name one: {program.command('catalog restore FILE')}"
+        )
+    raise CatalogCorrupt("no backup can be brought back: " + "; ".join(complaints))
+
+
+def verify_backup(path: bytes) -> str | None:
+    """Return what is wrong with a backup; None if it is a valid catalog, of this or of an older schema."""
+    complaint = sqlite_errors.check_whole(path, is_alone=True)
+    if complaint is not None:
+        return complaint
+    try:
+        with closing(Connection(path, LOCKLESS)) as c:
+            if c.value("PRAGMA application_id") != APPLICATION_ID:
+                return "it is no catalog of integrity"
+            revision = str(c.value("SELECT version_num FROM alembic_version"))
+    except apsw.Error as error:
+        return str(error)
+    if not revision.isdigit() or int(revision) > int(SCHEMA_REVISION):
+        return f"its schema is {revision}, newer than this program's ({SCHEMA_REVISION})"
+    return None
+
+
+def _is_older(path: bytes) -> bool:
+    try:
+        with closing(Connection(path, LOCKLESS, is_checked=False)) as c:
+            revision = str(c.value("SELECT version_num FROM alembic_version"))
+    except (apsw.Error, UnicodeDecodeError):  # missing, or damaged
+        return False
+    return revision.isdigit() and int(revision) < int(SCHEMA_REVISION)
+
+
+def _put_aside(path: bytes, aside: bytes) -> bytes | None:
+    """Rename the catalog and its log, which may hold the last commits; return the new path, if there was a catalog."""
+    while os.path.lexists(aside):
+        aside += b"-again"
+    existed = os.path.lexists(path)
+    log = path + LOG
+    if os.path.lexists(log) and os.lstat(log).st_size:
+        os.rename(log, aside + LOG)
+    elif os.path.lexists(log):
+        os.unlink(log)
+    if os.path.lexists(path + own_files.LOG_INDEX):
+        os.unlink(path + own_files.LOG_INDEX)  # only an index of the log
+    if existed:
+        os.rename(path, aside)
+    copying.sync_file(os.path.dirname(path))
+    return aside if existed else None

@@ -7,10 +7,10 @@ Names of the files beside a catalog, and opening them safely.
     CATALOG.control                     link to the service's socket (service/control/socket.py)
     CATALOG.new-XXXXXXXX                a new catalog until it is complete (copying.py)
     CATALOG.upgrading                   held while the catalog is being upgraded
-    CATALOG.restoring                   the backup that a restore puts in place (backup.py)
+    CATALOG.restoring                   the backup that a restore puts in place (maintenance.py)
     CATALOG.replaced-TIME               the catalog before a restore
     CATALOG.before-REVISION-TIME        the catalog before an upgrade (rebuild.py)
-    STEM-TIME.SUFFIX                    a backup; CATALOG is STEM.SUFFIX (backup.py)
+    STEM-TIME.SUFFIX                    a backup; CATALOG is STEM.SUFFIX (maintenance.py)
     FILE.partial                        a copy of a catalog until it is complete (copying.py)
 
 Times sort as text. SQLite resolves symbolic links before it names its files; so do the locks.

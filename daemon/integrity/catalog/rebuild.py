@@ -25,7 +25,6 @@ import apsw
 
 from integrity import program
 from integrity.catalog import copying, maintenance, own_files, sqlite_errors
-from integrity.catalog.backup import exchange
 from integrity.catalog.blocks import LACKS_BLOCKS
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copying import write_schema
@@ -62,7 +61,7 @@ def salvage(path: bytes | str) -> Salvaged:
     with exclusive_lock(path):
         rescue = _Rescue(path)
         copying.make_copy(path + own_files.RESTORING, own_files.find_owner(path), rescue.write)
-        former = exchange(path)
+        former = maintenance.exchange(path)
     assert former is not None
     return Salvaged(former, rescue.kept, rescue.lost, tuple(rescue.files))
 
@@ -272,7 +271,9 @@ def upgrade(path: bytes, lock_fd: int) -> bytes:
         for root, name in lost[:_MOST_NAMED]:
             place = show_path(absolute(root, name))
             _log.warning("catalog_record_left_behind path=%s: the next scan records it as it is then", place)
-        former = exchange(path)  # without the mark: nobody would remove it if this is killed, and the next one ends it
+        former = maintenance.exchange(
+            path
+        )  # without the mark: nobody would remove it if this is killed, and the next one ends it
     assert former is not None
     return former
 

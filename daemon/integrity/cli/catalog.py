@@ -83,7 +83,7 @@ def check(session: Session, quick: bool) -> int:
 def backup(session: Session, folder: bytes | None) -> int:
     """Copy the catalog into FOLDER (default: as configured, or beside the catalog), and remove the oldest copies."""
     with session.open_catalog(writes=True) as opened:
-        from integrity.catalog.backup import back_up
+        from integrity.catalog.maintenance import back_up
 
         place = session.backup_folder if folder is None else real_path(folder)
         made = back_up(opened, place, keep=session.config.catalog_backup.keep, now=int(time.time()))
@@ -109,7 +109,7 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
     """
     path = session.catalog_path
     confirm(f"Replace the catalog {show_path(path)} by a backup?", is_yes=yes)
-    from integrity.catalog.backup import restore as restore_catalog
+    from integrity.catalog.maintenance import restore as restore_catalog
 
     place = session.backup_folder if source is None else real_path(source)
     taken, aside = restore_catalog(path, place)
@@ -189,7 +189,7 @@ def stats(session: Session) -> int:
 
     path, now = session.catalog_path, int(time.time())
     with session.open_catalog(writes=False) as opened:
-        from integrity.catalog.backup import list_backups
+        from integrity.catalog.maintenance import list_backups
         from integrity.catalog.maintenance import stats as find_stats
 
         found, backups = find_stats(opened), list_backups(path, session.backup_folder)

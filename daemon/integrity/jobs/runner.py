@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import backup, findings, roots, runs
+from integrity.catalog import findings, maintenance, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.root_meta import find_repairs
 from integrity.config import Config, RootSettings, default_catalog_path
@@ -546,10 +546,10 @@ def _back_up(context: Context) -> None:
     if not context.makes_backups:
         return
     with context.catalog.read() as connection:
-        if not backup.due_for_backup(connection, settings.every_s, now):
+        if not maintenance.due_for_backup(connection, settings.every_s, now):
             return
     try:
-        backup.back_up(context.catalog, os.fsencode(settings.folder), keep=settings.keep, now=now)
+        maintenance.back_up(context.catalog, os.fsencode(settings.folder), keep=settings.keep, now=now)
     except CopyBeingMade:
         pass  # by another run that ended in the same second
     except CatalogCorrupt:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.catalog import copying, findings, roots, runs, sqlite_errors
-from integrity.catalog.backup import finish_restore, restore
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
+from integrity.catalog.maintenance import finish_restore, restore
 from integrity.catalog.own_files import find_backups, is_being_restored, share_with_group
 from integrity.errors import AppError, CatalogCorrupt, CatalogError, CatalogMissing, show_path
 from integrity.files.mount_state import is_still_mounted

@@ -14,8 +14,7 @@ from integrity.paths import path_fields
 from integrity.words.text import JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
-    from integrity.catalog.backup import BackupFile
-    from integrity.catalog.maintenance import Stats
+    from integrity.catalog.maintenance import BackupFile, Stats
 
 _SHARES = {
     "file": "names, times, and checksums of files",
