@@ -9,7 +9,6 @@ memory.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 
 from integrity.errors import show_path
@@ -30,18 +29,10 @@ ReportError = Callable[[bytes, str], None]
 def find_files(names: Iterable[bytes], report: ReportError) -> Iterator[bytes | ListedPaths | Hint]:
     """Yield names that are not folders; in place of each folder, hints at large files and then the files below it."""
     for name in names:
-        if _is_folder(name):
+        if os.path.isdir(name):  # errors are reported when it is opened
             yield from _list_tree(name, report)
         else:
             yield name
-
-
-def _is_folder(name: bytes) -> bool:
-    """Return whether to walk a name; errors are reported when it is opened."""
-    try:
-        return stat.S_ISDIR(os.stat(name).st_mode)
-    except OSError:
-        return False
 
 
 def _list_tree(top: bytes, report: ReportError) -> Iterator[bytes | ListedPaths | Hint]:

@@ -12,7 +12,7 @@ under its name is not missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -92,7 +92,8 @@ class ManifestFiles:
         same: list[ManifestFile] = []
         for algorithm, digest in found.items():
             candidates = self._by_digest.get(algorithm, {}).get(digest, ())
-            same += [file for file in candidates if _agrees(file, found, result.size_bytes)]
+            alike = (file for file in candidates if file.size_bytes in (None, result.size_bytes))
+            same += [file for file in alike if found.items() >= file.digests.items()]
         return same
 
     def make_key(self, path: bytes) -> bytes:
@@ -102,12 +103,6 @@ class ManifestFiles:
         if b"/." in path or b"//" in path or path.endswith(b"/"):
             path = os.path.normpath(path)
         return path
-
-
-def _agrees(file: ManifestFile, found: Mapping[Algorithm, bytes], size_bytes: int) -> bool:
-    if file.size_bytes is not None and file.size_bytes != size_bytes:
-        return False
-    return all(found.get(algorithm) == digest for algorithm, digest in file.digests.items())
 
 
 class AuditState(StrEnum):
@@ -176,12 +171,6 @@ def audit(
         else:
             others.append((result.path, same))
     used.update(file for file in known if file.key in unreadable)
-    yield from _place(others, used)
-    yield from (Audited(file.path, AuditState.MISSING) for file in known if file not in used)
-
-
-def _place(others: list[tuple[bytes, list[ManifestFile]]], used: set[ManifestFile]) -> Iterator[Audited]:
-    """Yield the results of files that did not match, as moved or new."""
     for path, same in others:
         origin = next((file for file in same if file not in used), None)
         if origin is not None:
@@ -189,6 +178,7 @@ def _place(others: list[tuple[bytes, list[ManifestFile]]], used: set[ManifestFil
             yield Audited(path, AuditState.MOVED, origin.path)
         else:
             yield Audited(path, AuditState.NEW, same[0].path if same else None)
+    yield from (Audited(file.path, AuditState.MISSING) for file in known if file not in used)
 
 
 def match(

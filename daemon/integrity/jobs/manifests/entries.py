@@ -290,8 +290,3 @@ def _is_gone(run: RootRun, path: bytes) -> bool:
     except OSError as error:
         return error.errno in _NOT_THERE
     return False
-
-
-def describe_former(path: bytes) -> str:
-    """Describe the name under which a moved file is recorded."""
-    return f" (recorded as {show_path(path)})"

@@ -136,7 +136,9 @@ def export(catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None 
     counts = ExportCounts()
     bag = _Bag(plan, sink, tags, counts) if plan.form is Form.BAGIT else None
     if plan.form is Form.HASHDEEP:
-        sink.put(_make_header(plan))
+        folder = b"/" if plan.is_absolute else plan.targets[0].root.path
+        command = b"integrity catalog export --format hashdeep" + b" --absolute" * plan.is_absolute
+        sink.put(write_hashdeep_header((MD5,), folder, command, is_root=os.geteuid() == 0))
     with closing(_find_records(catalog, plan)) as found:
         for target, record in found:
             path = target.root.path.rstrip(b"/") + b"/" + record.path
@@ -162,12 +164,6 @@ def _find_records(catalog: Catalog, plan: ExportPlan) -> Generator[tuple[Target,
         for target in plan.targets:
             for record in find_in_order(connection, target.root.id, target.prefix):
                 yield target, record
-
-
-def _make_header(plan: ExportPlan) -> bytes:
-    folder = b"/" if plan.is_absolute else plan.targets[0].root.path
-    command = b"integrity catalog export --format hashdeep" + b" --absolute" * plan.is_absolute
-    return write_hashdeep_header((MD5,), folder, command, is_root=os.geteuid() == 0)
 
 
 def _make_line(plan: ExportPlan, name: bytes, record: FileRecord, md5: bytes) -> bytes:

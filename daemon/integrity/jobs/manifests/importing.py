@@ -46,7 +46,6 @@ from integrity.jobs.manifests.entries import (
     Refusal,
     ReportedEntry,
     RootPlaces,
-    describe_former,
     gather,
     list_names,
     look_up,
@@ -58,8 +57,6 @@ from integrity.model import BaselineReason, FindingKind, Job, Reading, Readings,
 from integrity.same_name import OtherSpellings, SamePaths
 
 if TYPE_CHECKING:
-    from integrity.catalog.connection import Connection
-    from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import Context, RootRun
     from integrity.jobs.manifests.source import ManifestSource
     from integrity.jobs.report import Summary
@@ -113,26 +110,22 @@ class Baselines:
         """Record the readings."""
         if self._waiting:
             with self._run.writing() as connection:
-                self._record(connection)
+                ids = baselines.record_files(
+                    connection,
+                    self._run.root,
+                    list(self._waiting),
+                    Readings.of([reading for _, reading in self._waiting.values()]),
+                    now=self._run.now(),
+                    boot_id=self._run.boot_id,
+                    because=BaselineReason.IMPORTED,
+                )
+                if not self._is_named:
+                    root_meta.keep_import(connection, self._run.root.id, ids[0], self._manifest)
             self._is_named = True
             self._run.counts.add(Tally.NEW, len(self._waiting))
             self._counts.by_verdict[ImportVerdict.VERIFIED] += sum(claim.count for claim, _ in self._waiting.values())
             self._waiting.clear()
         self._written_at = self._run.context.monotonic()
-
-    def _record(self, connection: Connection) -> None:
-        run = self._run
-        ids = baselines.record_files(
-            connection,
-            run.root,
-            list(self._waiting),
-            Readings.of([reading for _, reading in self._waiting.values()]),
-            now=run.now(),
-            boot_id=run.boot_id,
-            because=BaselineReason.IMPORTED,
-        )
-        if not self._is_named:
-            root_meta.keep_import(connection, run.root.id, ids[0], self._manifest)
 
 
 _AGAIN_AT_ONCE = 10_000
@@ -317,7 +310,9 @@ class Importer:
             elif not claim.digests:
                 self._settle(claim, ImportVerdict.UNKNOWN)
             elif found.record is not None:
-                self._compare_record(claim, found.record, "" if found.former is None else describe_former(found.former))
+                former = "" if found.former is None else f" (recorded as {show_path(found.former)})"
+                size_bytes = found.record.witness.size_bytes
+                self._compare(claim, name_digests(found.record.digests), size_bytes, f" in its record{former}")
             elif (reading := self._baselines.find(claim.path)) is not None:
                 self._compare(claim, name_digests(reading.digests), reading.witness.size_bytes, "")
             elif (difference := claim.find_difference({}, found.size_bytes)) is not None:
@@ -327,9 +322,6 @@ class Importer:
             else:
                 claim.expected_bytes = found.size_bytes
                 yield claim
-
-    def _compare_record(self, claim: Claim, record: FileRecord, former: str) -> None:
-        self._compare(claim, name_digests(record.digests), record.witness.size_bytes, f" in its record{former}")
 
     def _compare(self, claim: Claim, digests: Mapping[Algorithm, bytes], size_bytes: int, where: str) -> None:
         """Compare a claim with what is recorded; the file is not read."""
