@@ -11,7 +11,6 @@ from integrity.config import format_duration
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.paths import absolute, path_fields, shell_path, shell_word
-from integrity.verdict import CopyVote
 from integrity.views.service import ServiceView, find_wait
 from integrity.words.findings import describe_kinds
 from integrity.words.text import JsonObject, count, exact_time, iso_time, local_time
@@ -107,13 +106,15 @@ def describe_level(one: CopyStatus) -> str:
 
 
 _WORDS = {
-    CopyVote.SAME: "intact: as recorded",
-    CopyVote.OLDER: "an older version that was recorded",
-    CopyVote.DIFFERS: "another content, never recorded",
-    CopyVote.MISSING: "not in the backup",
-    CopyVote.UNREADABLE: "UNREADABLE",
-    CopyVote.NOT_COMPARABLE: "not comparable",
+    "same": "intact: as recorded",
+    "older": "an older version that was recorded",
+    "differs": "another content, never recorded",
+    "missing": "not in the backup",
+    "unreadable": "UNREADABLE",
+    "not_comparable": "not comparable",
 }
+"""By what a copy said, as it is stored (``CopyVote``)."""
+
 _SILENT_AFTER = (
     "another content of the recorded size and time: one of the two was DAMAGED, or rewritten under its old time"
 )
@@ -132,7 +133,7 @@ _HERE = {
 class SeenSpan(NamedTuple):
     """Consecutive versions of a copy that have the same of a file, as far as it was recorded with a finding."""
 
-    content: CopyVote
+    content: str
     is_silent: bool
     versions: int
     first_at: int
@@ -150,7 +151,7 @@ def join_seen(seen: Iterable[SeenVersion]) -> dict[str, list[SeenSpan]]:
     joined: dict[str, list[SeenSpan]] = {}
     for (copy, content, is_silent), versions in groupby(seen, lambda one: (one.copy, one.content, one.is_silent)):
         times = [one.taken_at for one in versions]
-        span = SeenSpan(CopyVote(content), is_silent, len(times), times[-1], times[0])
+        span = SeenSpan(content, is_silent, len(times), times[-1], times[0])
         joined.setdefault(copy, []).append(span)
     return joined
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.config import format_duration, format_size
-from integrity.disks.signs import describe_trouble, describe_values, find_signs, name_device
 from integrity.errors import printable, show_path
 from integrity.inspect.outcome import CheckResult
 from integrity.kinds import INTEGRITY_PROBLEMS
@@ -269,6 +268,8 @@ def describe_devices(reports: tuple[DeviceReport, ...], now: int, styler: Styler
     for report in reports:
         if report.is_silent:
             continue
+        from integrity.disks.signs import describe_trouble, describe_values, find_signs, name_device
+
         values, trouble = describe_values(report, now), describe_trouble(report)
         shown = styler.style(values, "yellow") if find_signs(report, now) else values
         read = "" if report.read_at is None else f"{shown} (read {local_time(report.read_at)})"
@@ -277,6 +278,8 @@ def describe_devices(reports: tuple[DeviceReport, ...], now: int, styler: Styler
 
 
 def device_object(report: DeviceReport, now: int) -> JsonObject:
+    from integrity.disks.signs import find_signs
+
     return {
         "name": report.name,
         "kind": report.kind.value,

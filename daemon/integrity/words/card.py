@@ -10,7 +10,6 @@ I1  No name is trusted: each is put on one line with special characters escaped,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import NamedTuple
 
 from integrity.errors import printable
@@ -87,6 +86,8 @@ def _split(card: Card, page_url: str) -> tuple[list[str], str, list[str], str]:
 
 
 def safe(text: str) -> str:
+    from html import escape  # here, for it knows all of HTML's names, and `status` writes none
+
     return escape(cut(text))
 
 

@@ -134,7 +134,7 @@ class EvidenceColumn(NamedTuple):
     how: str = ""
 
 
-_CLASSES = {
+_CLASSES: dict[str, str] = {
     CopyVote.SAME: "intact",
     CopyVote.OLDER: "week",
     CopyVote.DIFFERS: "overdue",
