@@ -24,7 +24,7 @@ from typing import NamedTuple
 from integrity.catalog.baselines import require_record
 from integrity.catalog.blocks import load_blocks, load_run
 from integrity.catalog.coverage import IS_SUSPECT, has_prioritized
-from integrity.catalog.db import Connection, Value, names, numbers
+from integrity.catalog.db import Connection, names, numbers
 from integrity.catalog.rows import (
     DAY_S,
     FILE_JOIN,
