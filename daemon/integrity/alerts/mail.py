@@ -117,7 +117,12 @@ class SendmailChannel:
 def is_usable(program: str = SENDMAIL, *, status_file: str = "/proc/self/status") -> bool:
     if not os.access(program, os.X_OK):
         return False
-    return not _is_barred_from_privileges(status_file) or not needs_privileges(program)
+    try:  # the kernel may ignore setuid and setgid bits for our children (PR_SET_NO_NEW_PRIVS, prctl(2))
+        with open(status_file, "rb") as status:
+            is_barred = any(line.split() == [b"NoNewPrivs:", b"1"] for line in status)
+    except FileNotFoundError:  # not Linux, or no /proc: assume no restriction
+        is_barred = False
+    return not is_barred or not needs_privileges(program)
 
 
 def needs_privileges(program: str = SENDMAIL) -> bool:
@@ -125,12 +130,3 @@ def needs_privileges(program: str = SENDMAIL) -> bool:
     real = os.path.realpath(program)
     has_more_rights = bool(os.stat(real).st_mode & 0o6000)
     return os.path.basename(real) not in _NEEDS_NO_PRIVILEGES or has_more_rights
-
-
-def _is_barred_from_privileges(status_file: str) -> bool:
-    """Return whether the kernel ignores setuid and setgid bits for our children (PR_SET_NO_NEW_PRIVS, prctl(2))."""
-    try:
-        with open(status_file, "rb") as status:
-            return any(line.split() == [b"NoNewPrivs:", b"1"] for line in status)
-    except FileNotFoundError:  # not Linux, or no /proc: assume no restriction
-        return False

@@ -43,7 +43,12 @@ class FolderRow(NamedTuple):
 
 def list_folders(rows: Sequence[FolderRow]) -> Iterator[str]:
     names = [show_path(row.folder.path) for row in rows]
-    sizes = [_describe_size(row) for row in rows]
+    sizes = [
+        f"{format_size(row.size_bytes)} of {format_size(row.folder.size_bytes)}"
+        if row.folder.size_bytes
+        else "size unknown"
+        for row in rows
+    ]
     types = [row.folder.capability.fs_type for row in rows]
     widths = [max(map(len, column), default=0) for column in (names, types, sizes)]
     for row, name, fs_type, size in zip(rows, names, types, sizes, strict=True):
@@ -211,13 +216,6 @@ def describe_folder_object(row: FolderRow, copies: Sequence[LikelyCopy | LikelyS
         "is_remote": capability.is_remote,
         "copies_of": [show_path(copy.of) for copy in copies if copy.holder == folder.path],
     }
-
-
-def _describe_size(row: FolderRow) -> str:
-    folder = row.folder
-    if not folder.size_bytes:
-        return "size unknown"
-    return f"{format_size(row.size_bytes)} of {format_size(folder.size_bytes)}"
 
 
 def _describe_time(duration_s: float) -> str:

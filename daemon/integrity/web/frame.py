@@ -70,7 +70,8 @@ def put_together(
         exception_handlers={
             HTTPException: errors.show_http,
             BodyTooLarge: errors.show_too_large,
-            ClientDisconnect: errors.show_nothing,
+            # A client has gone, or was cut off, before its request was complete.
+            ClientDisconnect: lambda _, __: Response(status_code=400),
             AppError: errors.show_known,
             Exception: errors.show_bug,
         },
@@ -101,10 +102,6 @@ class _Errors:
         response = self._renderer.render_error(request, 413, _TITLES[413], "Nothing was done.")
         response.headers["Connection"] = "close"  # or else the server would read all that is still to come
         return response
-
-    async def show_nothing(self, _: Request, __: Exception) -> Response:
-        """Answer a client that has gone, or was cut off, before its request was complete."""
-        return Response(status_code=400)
 
     async def show_known(self, request: Request, error: Exception) -> Response:
         """Show an error of the program: what is wrong, where, and what to do."""

@@ -204,7 +204,8 @@ class MapItem(NamedTuple):
 
 def lay_out(root: RootRecord, items: Iterable[MapItem], now: int, promise_s: int) -> Iterable[Place]:
     largest = sorted((item for item in items if item.size_bytes > 0), key=lambda item: -item.size_bytes)[:_TILES]
-    for tile in layout_tree_map([float(item.size_bytes) for item in largest], _MAP_WIDTH, _MAP_HEIGHT):
+    w, h = _MAP_WIDTH, _MAP_HEIGHT
+    for tile in layout_tree_map([float(item.size_bytes) for item in largest], w, h):
         if tile.width < _SMALLEST_TILE or tile.height < _SMALLEST_TILE:
             continue
         item = largest[tile.number]
@@ -216,10 +217,7 @@ def lay_out(root: RootRecord, items: Iterable[MapItem], now: int, promise_s: int
             "problem" if item.problems and not is_folder else find_age(item.checked_at, now, promise_s),
             is_folder and item.problems > 0,
             f"{item.name}: {format_size(item.size_bytes)}{problems}",
-            round(100 * tile.x / _MAP_WIDTH, 3),
-            round(100 * tile.y / _MAP_HEIGHT, 3),
-            round(100 * tile.width / _MAP_WIDTH, 3),
-            round(100 * tile.height / _MAP_HEIGHT, 3),
+            *(round(100 * part, 3) for part in (tile.x / w, tile.y / h, tile.width / w, tile.height / h)),
         )
 
 
