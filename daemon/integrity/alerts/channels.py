@@ -24,7 +24,6 @@ __all__ = ["Channel", "ChannelError", "describe_no_channels", "find_problems", "
 
 
 def describe_no_channels() -> str:
-    """Return the error if no channel is configured, with its remedy."""
     return f"{NOBODY}; {HOW_TO_TELL}; a commented sample: {program.command('config sample')}"
 
 

@@ -157,7 +157,6 @@ def join_seen(seen: Iterable[SeenVersion]) -> dict[str, list[SeenSpan]]:
 
 
 def describe_history(path: bytes, history: CopyHistory) -> Iterator[str]:
-    """Write which versions of a copy have a file whole, the newest first, and how to take it from there."""
     copy = printable(history.copy)
     if history.trouble:
         yield f"  {copy}: can't be looked at: {history.trouble}"

@@ -86,7 +86,6 @@ def describe_file(story: FileStory) -> Iterator[str]:
 
 
 def _describe_state(story: FileStory, damaged_at: list[int]) -> str:
-    """Say in one line how a file is, and whether what is wrong with it can be made good."""
     record = story.record
     if record is None:
         return "not recorded (any longer)"

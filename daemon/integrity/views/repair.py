@@ -157,7 +157,6 @@ def plan_object(plan: FilePlan) -> JsonObject:
 
 
 def write_plan(plan: FilePlan) -> RepairPlanned:
-    """Write a plan for the control socket: the object and the lines of `integrity repair`."""
     from integrity.service.control.requests import RepairPlanned
 
     lines = tuple(describe_plan(plan, PLAIN, applies=False, has_options=False))

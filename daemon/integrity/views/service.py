@@ -193,7 +193,6 @@ def service_object(live: ServiceView) -> JsonObject:
 
 
 def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) -> Iterator[str]:
-    """Write who is told, when it was last done, and which findings nobody was told of yet, until when and why."""
     sent = "none sent yet" if alerts.last_sent_at is None else f"last sent {local_time(alerts.last_sent_at)}"
     if not alerts.recipients:
         yield from (f"{'' if number else 'Alerts: '}{line}" for number, line in enumerate(describe_nobody(config_path)))

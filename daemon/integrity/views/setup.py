@@ -83,7 +83,6 @@ def describe_series(series: LikelySeries) -> str:
 
 
 def describe_workload(load: Workload, folders: Sequence[bytes], windows: str, verify_every_s: int) -> str:
-    """Write the arithmetic: bytes, rate, and hours, and whether the interval can be kept."""
     rate = load.rate_bytes_per_s or ASSUMED_BYTES_PER_S
     how = "measured" if load.rate_bytes_per_s else "assumed"
     places = ", ".join(map(show_path, folders))

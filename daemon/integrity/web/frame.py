@@ -88,7 +88,6 @@ class _Errors:
         self._troubles = troubles
 
     async def show_http(self, request: Request, error: Exception) -> Response:
-        """Show that a page does not exist, or a request can't be understood."""
         assert isinstance(error, HTTPException)
         if request.scope["path"].startswith("/api/"):
             return JSONResponse({"error": error.detail}, error.status_code, error.headers)
@@ -104,7 +103,6 @@ class _Errors:
         return response
 
     async def show_known(self, request: Request, error: Exception) -> Response:
-        """Show an error of the program: what is wrong, where, and what to do."""
         if isinstance(error, ConfigError):
             return self._renderer.render_error(request, 404, "Not known", printable(str(error)))
         found = (text for kind, text in self._troubles.titles.items() if isinstance(error, kind))

@@ -48,7 +48,6 @@ register_url_convertor("number", _NumberConvertor())
 
 
 def read_at(path: str, page: Callable[[Request], object]) -> Route:
-    """Return the route of a page that only reads the catalog."""
     return Route(path, patient(page), methods=["GET"])
 
 
@@ -102,7 +101,6 @@ def read_word(request: Request, name: str, kind: type[Word]) -> Word | None:
 
 
 def includes_resolved(request: Request, name: str = "state") -> bool:
-    """Return whether a list of findings is to have resolved ones, too."""
     return read_word(request, name, WhichFindings) is WhichFindings.ALL
 
 
@@ -112,7 +110,6 @@ def has_nul(request: Request) -> bool:
 
 
 def read_limit(request: Request, *, usual: int, most: int) -> int:
-    """Return how many entries a page is to have."""
     wanted = read_number(request, "limit")
     return usual if wanted is None else max(1, min(most, wanted))
 

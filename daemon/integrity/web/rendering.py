@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 def ago(seconds: int) -> str:
-    """Write how long ago a time was."""
     age = round(time.time()) - seconds
     return "just now" if 0 <= age < 60 else f"{format_duration(age)} ago" if age > 0 else local_time(seconds)
 

@@ -58,7 +58,6 @@ class BoundedProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room for a connection and start its deadline."""
         if len(self.connections) >= self.most_connections:
             self._make_room()
         super().connection_made(transport)
@@ -67,7 +66,6 @@ class BoundedProtocol(H11Protocol):
         self._await_request(self.request_s)
 
     def data_received(self, data: bytes) -> None:
-        """Start the deadline of a request that begins."""
         if self.idle_s is not None and not self._has_begun:
             self._deadline.cancel()
             self._await_request(self.body_s)
@@ -79,7 +77,6 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Start the deadline for the next request."""
         super().on_response_complete()
         self._deadline.cancel()
         self._await_request(self.request_s if self.idle_s is None else self.idle_s)

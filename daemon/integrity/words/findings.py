@@ -290,7 +290,6 @@ _MOVE_AWAY = "move away what stands in its place first"
 
 
 def next_steps(finding: Finding) -> list[NextStep]:
-    """Return what can be done about a finding, best first."""
     path = absolute(finding.root, finding.path)
     if _is_forbidden(finding):
         # Nothing is known to be wrong with the file, so there is nothing to repair.

@@ -89,7 +89,6 @@ class Access:
         return self._render_welcome(request, token)
 
     async def set_password(self, request: Request) -> Response:
-        """Set the password that the form has twice, and begin a session."""
         form = await request.form()
         token, password = str(form.get("token", "")), str(form.get("password", ""))
         if not self._passwords.is_link_valid(token):

@@ -108,7 +108,6 @@ def read_timeline(connection: Connection, now: int, root_id: RootId | None) -> l
 
 
 def make_days(reads: Iterable[ReadAt], spans: Iterable[IncidentSpan], last: date) -> list[DayRecord]:
-    """Return 90 days, the last one included."""
     verified, problems, gaps, resolved = (Counter[date]() for _ in range(4))
     away: set[date] = set()
     first = last - timedelta(days=DAYS - 1)
