@@ -88,9 +88,8 @@ class Scanner:
     def prepare(self) -> None:
         """Scan without applying the changes: a scrub applies its own and these together."""
         self._read(self._walk())
-        superseded = self._new_files.moved.take_superseded()
         self._read_replaced()
-        superseded += self._new_files.moved.take_superseded()
+        superseded = self._new_files.moved.take_superseded()
         if superseded:
             self._read(self._tasks_for(superseded))
         self._retry_unstable()
@@ -139,15 +138,12 @@ class Scanner:
         First those whose record moved away with its file, which may free further names (log.1 to log.2, log to log.1).
         Then files that swapped names. The rest has changed content, or the scrub will find out.
         """
-        names = {name.place: name for name in self.replaced.take()}
-        waiting = dict(names)
+        waiting = {name.place: name for name in self.replaced.take()}
         while not self._is_stopped():
             freed = self._take_waiting(waiting, self._tree_diff.find_unrecorded(waiting))
             if not freed:
                 break
             self._read(self._recheck_freed(freed, waiting))
-            superseded = map(TreePlace.of, self._new_files.moved.take_superseded())
-            waiting |= {place: names[place] for place in superseded if place in names}
         if waiting and not self._is_stopped():
             done = self._swap_records(list(waiting.values()))
             self._read(self._tree_diff.recheck(place for place in waiting if place not in done))
