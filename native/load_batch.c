@@ -1,5 +1,5 @@
 /*
- * Four system calls per file: stat, open, read, close.
+ * Four system calls per file, one of them with its path: open, fstat, read, close.
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -10,32 +10,38 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* O_NONBLOCK: do not wait for a writer if a FIFO has replaced the file since stat. */
+/* O_NONBLOCK: do not wait for the writer of a FIFO. */
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 
-/* Stat before opening: opening a FIFO or a tape has side effects for other processes. */
-static int load(const void *context, const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes,
-                file_batch_record *record)
+static int load_open(int fd, uint64_t limit_bytes, uint8_t *to, size_t room_bytes, file_batch_record *record)
 {
     struct stat status;
     ssize_t count;
-    int fd;
 
-    (void)context;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size < 0)
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size < 0)
         return FILE_BATCH_LEAVE;
     record->size_bytes = (uint64_t)status.st_size;
     if (record->size_bytes > limit_bytes)
         return FILE_BATCH_LEAVE;
     if (record->size_bytes >= room_bytes)
         return FILE_BATCH_LATER;
-    fd = open(path, OPEN_FLAGS);
-    if (fd < 0)
-        return FILE_BATCH_LEAVE;
     /* Ask for one byte more than the size: a regular file that returns less has ended. */
     count = read(fd, to, (size_t)record->size_bytes + 1);
-    close(fd);
     return count >= 0 && (uint64_t)count == record->size_bytes ? FILE_BATCH_TAKEN : FILE_BATCH_LEAVE;
+}
+
+static int load(const void *context, const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes,
+                file_batch_record *record)
+{
+    const int fd = open(path, OPEN_FLAGS);
+    int result;
+
+    (void)context;
+    if (fd < 0)
+        return FILE_BATCH_LEAVE;
+    result = load_open(fd, limit_bytes, to, room_bytes, record);
+    close(fd);
+    return result;
 }
 
 size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,

@@ -102,17 +102,18 @@ class SumRun:
         write = make_writer(style, algorithms, has_pieces=has_pieces, end=self._end, mark=mark)
         if style is Style.HASHDEEP:
             self._lines.put(_write_header(algorithms))
-        counts: Counter[str] = Counter()
+        files = unreadable = bytes_read = 0
         for result in sum_files(
             self._find_files(), algorithms, piece_bytes=options.piece_bytes, jobs=options.jobs, idle=self._lines.flush
         ):
-            counts["unreadable" if result.error is not None else "files"] += 1
-            counts["bytes_read"] += result.size_bytes
             if result.error is not None:
+                unreadable += 1
                 self._fail_to_read(result.path, result.error)
             else:
+                files += 1
+                bytes_read += result.size_bytes
                 self._lines.put(write(result))
-        self._summarise("sum", {name: counts[name] for name in ("files", "unreadable", "bytes_read")})
+        self._summarise("sum", {"files": files, "unreadable": unreadable, "bytes_read": bytes_read})
 
     def _find_algorithms(self) -> tuple[Algorithm, ...]:
         return self._wanted or ((MD5, SHA256) if self._options.style == "hashdeep" else (MD5,))

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import count, islice
+from itertools import count, islice, repeat
 from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
@@ -126,11 +126,13 @@ class _Terms:
             self.want = Want(others=(partial(_PieceHasher, constructors, piece_bytes),))
 
     def sum_all(self, done: DoneBatch) -> Iterator[FileSum]:
-        """Yield the digests of files that were read together."""
+        """Return the digests of files that were read together."""
         digests = self._in_order(done.readings.digests, list(zip(*done.others, strict=True)))
-        rows = zip(done.tasks.paths, done.readings.sizes_bytes, zip(*digests, strict=True), strict=True)
-        for path, size, row in rows:
-            yield FileSum(path, size, self._cut(size, row), None)
+        sizes = done.readings.sizes_bytes
+        rows = zip(sizes, zip(*digests, strict=True), strict=True)
+        cut = self._cut
+        pieces = [((0, *row),) for row in rows] if self._piece_bytes is None else [cut(*row) for row in rows]
+        return map(FileSum._make, zip(done.tasks.paths, sizes, pieces, repeat(None), strict=False))
 
     def sum_one(self, done: Done) -> FileSum:
         """Return the digests of one file."""
