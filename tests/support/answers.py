@@ -8,9 +8,8 @@ from time import monotonic
 
 from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget
-from integrity.hashing.tasks import Failed, Result, StopSignal, Task, TaskBatch, Work, singly
+from integrity.hashing.tasks import Failed, Result, StopSignal, Task, TaskBatch, singly
 from integrity.hashing.work_queue import (
-    BUFFER_BYTES,
     SIDE_BY_SIDE,
     AnswerBatch,
     Batch,
@@ -60,9 +59,9 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
     todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
     for number, task in enumerate(tasks):
         if is_beside and can_go_beside(task):
-            todo.put_large(Batch(None, task), task.size_bytes)
+            todo.put_large(Batch(None, task.as_batch()), task.size_bytes)
         else:
-            todo.put(Batch(number, task))
+            todo.put(Batch(number, task.as_batch()))
     todo.end()
     terms = ErrorBudget(), stop or Event(), monotonic, None, None, SIDE_BY_SIDE
     Worker(Shared(reader, reader.small_readers() if is_beside else (), *terms, todo, deliveries)).work()
@@ -73,11 +72,11 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
     return [one for delivery in delivered for result in delivery.results for one in singly(result)]
 
 
-def _as_batch(tasks: list[Task]) -> Work:
+def _as_batch(tasks: list[Task]) -> TaskBatch:
     """Put small files together as the engine does; what it gives by itself stands alone in the list."""
     first = tasks[0]
-    if len(tasks) == 1 and (first.size_bytes > min(first.block_size_bytes, BUFFER_BYTES)):
-        return first
+    if len(tasks) == 1:
+        return first.as_batch()
     columns = zip(*(task.as_batch().columns for task in tasks), strict=True)
     paths, sizes, wants, tags, probes, known_bad = ([value for (value,) in column] for column in columns)
     return TaskBatch(paths, sizes, wants, tags, probes, known_bad, first.block_size_bytes)

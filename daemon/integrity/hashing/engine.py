@@ -207,7 +207,7 @@ class _WorkerPool:
         if not self._threads:
             self._fail(batch)
         elif is_large:
-            self._queue.put_large(batch, batch.size_bytes)
+            self._queue.put_large(batch, batch.tasks.sizes_bytes[0])
         else:
             self._queue.put(batch)
 
@@ -268,9 +268,7 @@ class _WorkerPool:
     def _fail(self, batch: Batch) -> None:
         """Fail a batch when no thread is left."""
         error = "not read: the device hangs"
-        work = batch.tasks
-        tasks = [work] if isinstance(work, Task) else [work.task(index) for index in range(len(work))]
-        failed = [Failed(task, DeviceStalled(error)) for task in tasks]
+        failed = [Failed(batch.tasks.task(index), DeviceStalled(error)) for index in range(len(batch.tasks))]
         is_large = batch.turn is None
         self._deliveries.put(AnswerBatch(failed, ended=not is_large, ended_large=is_large))
 
@@ -313,7 +311,7 @@ def _into_batches(
         is_free = is_large and may_be_cached and can_go_beside(item) and reader.can_read_beside(item.path)
         if not is_free and len(group):
             yield Batch(next(turns), group.take())
-        yield Batch(None if is_free else next(turns), item)
+        yield Batch(None if is_free else next(turns), item.as_batch())
     if len(group):
         yield Batch(next(turns), group.take())
 

@@ -21,7 +21,7 @@ from integrity.hashing.large_file import PARTIAL_INTERVAL_S, find_start, or_racy
 from integrity.hashing.md5_native import SELF_TEST_FAILED, LaneScheduler, export_state, import_state
 from integrity.hashing.small_batch import CRC64NVME, MD5, XXH3_128
 from integrity.hashing.tasks import Done, Failed, Partial, Task
-from integrity.hashing.work_queue import Batch, OpenedFile, Shared, TaskLedger
+from integrity.hashing.work_queue import Batch, OpenBatch, OpenedFile, Shared, TaskLedger
 from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, Digests, Reading
 
 if TYPE_CHECKING:
@@ -203,6 +203,7 @@ _LAST_WORK_S = 0.5
 class _Reading:
     """A file in flight."""
 
+    batch: OpenBatch
     task: Task
     file: OpenedFile
     was_racy: bool  # when its first part was read
@@ -225,14 +226,14 @@ class LaneReader:
         self._ledger = ledger
         self._files: LargeBatch[_Reading] = LargeBatch(memory, shared.side_by_side)
 
-    def answer(self, batches: list[Batch]) -> list[Task]:
+    def answer(self, batches: list[Batch]) -> list[OpenBatch]:
         """
         Answer batches of one file each, and take further files from the queue while there is room.
 
         Returns:
-            The tasks to answer one by one.
+            Those to answer one by one.
         """
-        left: list[Task] = []
+        left: list[OpenBatch] = []
         try:
             while batches or self._files.under_way:
                 for batch in batches:
@@ -246,33 +247,32 @@ class LaneReader:
                 reading.file.close()
         return left
 
-    def _begin(self, batch: Batch, left: list[Task]) -> None:
-        task = batch.tasks
-        assert isinstance(task, Task), "one large file"
-        self._ledger.begin(task, is_large=True)
+    def _begin(self, batch: Batch, left: list[OpenBatch]) -> None:
+        begun = self._ledger.begin(batch.tasks, is_large=True)
+        task = batch.tasks.task(0)
         obstacle = self._shared.find_obstacle(task)
         if obstacle is not None:
-            self._ledger.add(obstacle)
+            self._ledger.add(obstacle, begun, (0,))
             return
         try:
             with self._ledger.busy():
                 file = self._shared.reader.open(task.path, task.known_bad)
         except ReadError as error:
-            self._ledger.add(Failed(task, error))
+            self._ledger.add(Failed(task, error), begun, (0,))
             return
         try:
-            is_begun = self._begin_open(task, file)
+            is_begun = self._begin_open(begun, task, file)
         except BaseException as error:
             file.close()
             if not isinstance(error, ReadError):
                 raise
-            self._ledger.add(Failed(task, error))
+            self._ledger.add(Failed(task, error), begun, (0,))
             return
         if not is_begun:
             file.close()
-            left.append(task)
+            left.append(begun)
 
-    def _begin_open(self, task: Task, file: OpenedFile) -> bool:
+    def _begin_open(self, batch: OpenBatch, task: Task, file: OpenedFile) -> bool:
         """Begin to read an open file; return False if it must be read on its own."""
         with self._ledger.busy():
             fd = file.lend() if file.size_bytes > task.block_size_bytes else None
@@ -280,7 +280,8 @@ class LaneReader:
             return False
         start, md5_state = find_start(task, file)
         was_racy = start > 0 and task.resume is not None and task.resume.witness.is_racy
-        reading = _Reading(task, file, was_racy, start, start // task.block_size_bytes, start, self._shared.monotonic())
+        first_block, now = start // task.block_size_bytes, self._shared.monotonic()
+        reading = _Reading(batch, task, file, was_racy, start, first_block, start, now)
         self._files.begin(
             reading,
             fd,
@@ -292,7 +293,7 @@ class LaneReader:
         )
         return True
 
-    def _resume_halted(self, left: list[Task]) -> None:
+    def _resume_halted(self, left: list[OpenBatch]) -> None:
         """Read and digest a piece of each file; answer the finished ones."""
         is_over = self._ledger.is_abandoned or self._shared.stop.is_set()
         if is_over:
@@ -329,8 +330,10 @@ class LaneReader:
         for file in self._files.under_way.values():
             if file.is_halted:
                 self._save(file)
-            file.owner.file.close()
-            self._ledger.add(Failed(file.owner.task, ReadInterrupted("interrupted; what was read is kept")))
+            reading = file.owner
+            reading.file.close()
+            failed = Failed(reading.task, ReadInterrupted("interrupted; what was read is kept"))
+            self._ledger.add(failed, reading.batch, (0,))
         self._files.drop_all()
 
     def _save(self, file: LargeFile[_Reading]) -> None:
@@ -341,25 +344,26 @@ class LaneReader:
         if blocks:
             witness = or_racy(reading.file.witness, reading.was_racy)
             first, reading.first_block = reading.first_block, reading.first_block + len(blocks)
-            self._ledger.add(Partial(reading.task, file.position, first, blocks, file.md5_state(), witness))
+            partial = Partial(reading.task, file.position, first, blocks, file.md5_state(), witness)
+            self._ledger.add(partial, reading.batch, ())
 
-    def _end(self, file: LargeFile[_Reading], left: list[Task]) -> None:
+    def _end(self, file: LargeFile[_Reading], left: list[OpenBatch]) -> None:
         reading = file.owner
         task, opened = reading.task, reading.file
         if file.error is not None:
             opened.close()
-            left.append(task)  # reading it on its own determines the bad ranges
+            left.append(reading.batch)  # reading it on its own determines the bad ranges
             return
         try:
             with self._ledger.busy(), opened:
                 opened.take_back(reading.start, file.position)
                 witness = or_racy(opened.finish(), reading.was_racy)
         except ReadError as error:
-            self._ledger.add(Failed(task, error))
+            self._ledger.add(Failed(task, error), reading.batch, (0,))
         else:
             blocks = file.take_blocks()
             crc64nvme = None if reading.first_block else combine_crc64nvme(blocks, file.position)
             digests = Digests(file.md5, file.xxh3_128, None, crc64nvme)
             result = Reading(witness, digests, blocks, opened.how, opened.bytes_read)
-            self._ledger.add(Done(task, result, reading.first_block))
+            self._ledger.add(Done(task, result, reading.first_block), reading.batch, (0,))
         self._ledger.send()

@@ -16,7 +16,7 @@ from integrity.files.read import Segment
 from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, is_very_sparse, without_chain
 from integrity.hashing.tasks import Done, Partial, Task
-from integrity.hashing.work_queue import OpenedFile, Shared, TaskLedger
+from integrity.hashing.work_queue import OpenBatch, OpenedFile, Shared, TaskLedger
 from integrity.model import Reading, Witness
 
 PARTIAL_BLOCKS = 1024
@@ -32,17 +32,24 @@ class Fed(NamedTuple):
 
 
 def read_large(
-    shared: Shared, ledger: TaskLedger, task: Task, file: OpenedFile, buffers: Buffers, settle: Callable[[], None]
+    shared: Shared,
+    task: Task,
+    file: OpenedFile,
+    buffers: Buffers,
+    settle: Callable[[], None],
+    ledger: TaskLedger,
+    batch: OpenBatch,
 ) -> Generator[Fed, None, Done]:
     """
     Read an open file to its end; yield each segment to be digested, and return the answer after the last.
 
     Args:
-        ledger: of the thread; receives partial answers.
         task: the requested file and digests.
         file: stays the caller's to close.
         buffers: to read into; with two, a yielded segment may be digested while the next is read.
         settle: waits until all yielded segments have been digested.
+        ledger: of the thread; receives partial answers.
+        batch: the task's.
 
     Raises:
         ReadError: as ``OpenedFile`` does.
@@ -58,7 +65,7 @@ def read_large(
         is_due = hasher.blocks_done >= PARTIAL_BLOCKS or shared.monotonic() - saved_at > PARTIAL_INTERVAL_S
         if (is_over or is_due) and _can_be_kept(task, file, hasher, segment.offset):
             saved_at = shared.monotonic()
-            ledger.add(_make_partial(task, or_racy(file.witness, was_racy), hasher, segment.offset))
+            ledger.add(_make_partial(task, or_racy(file.witness, was_racy), hasher, segment.offset), batch, ())
         if is_over:
             raise ReadInterrupted("interrupted; what was read is kept")
         ledger.bytes_done += segment.length

@@ -51,16 +51,16 @@ class Task(NamedTuple):
     known_bad: tuple[ByteRange, ...] = ()
 
     def as_batch(self) -> TaskBatch:
-        """Return a batch of this task alone; the task must not have ``resume``."""
+        """Return a batch of this task alone."""
         columns = (self.path,), (self.size_bytes,), (self.want,), (self.tag,), (self.probe,), (self.known_bad,)
-        return TaskBatch(*columns, self.block_size_bytes)
+        return TaskBatch(*columns, self.block_size_bytes, self.resume)
 
 
 class TaskBatch(NamedTuple):
     """
-    Many files to read, as columns of equal length with the fields of ``Task``.
+    Files to read, as columns of equal length with the fields of ``Task``.
 
-    Only small files are read from a batch, each as one piece; the engine takes all others out.
+    Small files, each of which is read as one piece, or one other file.
     """
 
     paths: Sequence[bytes]
@@ -70,6 +70,7 @@ class TaskBatch(NamedTuple):
     probes: Sequence[ByteRange | None]
     known_bad: Sequence[tuple[ByteRange, ...]]
     block_size_bytes: int  # for all of them
+    resume: Resume | None = None  # of the only one
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -82,7 +83,7 @@ class TaskBatch(NamedTuple):
     def task(self, index: int) -> Task:
         """Return the task of one file."""
         path, size, want, tag, probe, known_bad = (column[index] for column in self.columns)
-        return Task(path, size, want, self.block_size_bytes, tag, probe=probe, known_bad=known_bad)
+        return Task(path, size, want, self.block_size_bytes, tag, self.resume, probe, known_bad)
 
     def select(self, indexes: Sequence[int]) -> TaskBatch:
         """Return a batch of some of the files, or of all."""

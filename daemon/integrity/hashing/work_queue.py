@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
 from integrity.errors import DeviceFailing, DeviceStalled, ReadInterrupted
 from integrity.files.buffers import Buffers
 from integrity.files.read_errors import ErrorBudget
-from integrity.hashing.tasks import Answer, DoneBatch, Failed, Partial, Result, StopSignal, Task, TaskBatch, Work
+from integrity.hashing.tasks import Answer, Failed, Partial, StopSignal, Task, TaskBatch
 
 if TYPE_CHECKING:
     from integrity.files.batch import Arena
@@ -196,9 +196,6 @@ _RESULTS_AT_ONCE = 64
 """Send at this many results at the latest, so that the consumer can store them meanwhile."""
 
 
-_NO_TASKS = TaskBatch((), (), (), (), (), (), 1)
-
-
 class AnswerBatch(NamedTuple):
     """A message from a thread: answers, how many batches they complete, or the error that ended the thread."""
 
@@ -218,14 +215,12 @@ class OpenBatch:
     Tasks that a thread has begun, some still unanswered.
 
     Attributes:
-        waiting: indexes of unanswered tasks, without those to be answered singly.
-        singles: number of tasks still to be answered singly.
+        waiting: indexes of unanswered tasks.
     """
 
     tasks: TaskBatch
     waiting: set[int]
-    is_large: bool = False
-    singles: int = 0
+    is_large: bool
 
 
 class TaskLedger:
@@ -240,56 +235,31 @@ class TaskLedger:
     def __init__(self, deliveries: SimpleQueue[AnswerBatch], monotonic: Callable[[], float]) -> None:
         self._deliveries = deliveries
         self._monotonic = monotonic
-        self._lock = threading.Lock()  # protects the next five
+        self._lock = threading.Lock()  # protects the next four
         self._results: list[Answer] = []
         self._open: dict[int, OpenBatch] = {}  # by identity
-        self._singles: dict[int, tuple[Task, list[OpenBatch]]] = {}  # by identity; a task can occur twice
         self._ended = 0
         self._ended_large = 0
         self.is_abandoned = False
         self._busy_since: float | None = None
         self.bytes_done = 0
 
-    def begin(self, tasks: Work, *, is_large: bool = False) -> OpenBatch:
+    def begin(self, tasks: TaskBatch, *, is_large: bool = False) -> OpenBatch:
         """Record tasks that must be answered, in addition to the open ones."""
-        if isinstance(tasks, Task):
-            batch = OpenBatch(_NO_TASKS, set(), is_large)
-        else:
-            batch = OpenBatch(tasks, set(range(len(tasks))), is_large)
+        batch = OpenBatch(tasks, set(range(len(tasks))), is_large)
         with self._lock:
             self._check()
             self._open[id(batch)] = batch
-            if isinstance(tasks, Task):
-                self._await_single(tasks, batch)
         return batch
 
-    def take_out(self, batch: OpenBatch, indexes: Sequence[int]) -> list[Task]:
-        """Mark tasks of a batch to be answered singly, and return them."""
-        tasks = [batch.tasks.task(index) for index in indexes]
+    def add(self, answer: Answer, batch: OpenBatch, indexes: Sequence[int]) -> None:
+        """Record the answer for some tasks of a batch; for none if it is a ``Partial``, which is sent at once."""
         with self._lock:
             self._check()
-            batch.waiting.difference_update(indexes)
-            for task in tasks:
-                self._await_single(task, batch)
-        return tasks
-
-    def add(self, result: Result) -> None:
-        """Record the answer for a single task; a ``Partial`` is sent at once."""
-        with self._lock:
-            self._check()
-            self._results.append(result)
-            if not isinstance(result, Partial):
-                self._answer(result.task)
-        if len(self._results) >= _RESULTS_AT_ONCE or isinstance(result, Partial):
+            self._results.append(answer)
+            self._end(batch, indexes)
+        if len(self._results) >= _RESULTS_AT_ONCE or isinstance(answer, Partial):
             self.send()
-
-    def add_batch(self, batch: OpenBatch, indexes: Sequence[int], done: DoneBatch) -> None:
-        """Record answers for tasks that were not taken out."""
-        with self._lock:
-            self._check()
-            self._results.append(done)
-            batch.waiting.difference_update(indexes)
-            self._end_if_answered(batch)
 
     def send(self) -> None:
         """Deliver the answers so far."""
@@ -314,30 +284,17 @@ class TaskLedger:
             self.is_abandoned = True
             message = f"a read has not come back for {stall_s:.0f} s: the device hangs; look at its cables and at dmesg"
             for batch in list(self._open.values()):
-                tasks = [batch.tasks.task(index) for index in batch.waiting]
-                self._results += [Failed(task, DeviceStalled(message)) for task in tasks]
-                batch.waiting.clear()
-                self._end_if_answered(batch)
-            for task in [task for task, batches in self._singles.values() for _ in batches]:
-                self._results.append(Failed(task, DeviceStalled(message)))
-                self._answer(task)
+                indexes = list(batch.waiting)
+                self._results += [Failed(batch.tasks.task(index), DeviceStalled(message)) for index in indexes]
+                self._end(batch, indexes)
             self._deliver()
         return True
 
-    def _await_single(self, task: Task, batch: OpenBatch) -> None:
-        self._singles.setdefault(id(task), (task, []))[1].append(batch)
-        batch.singles += 1
-
-    def _answer(self, task: Task) -> None:
-        _, batches = self._singles[id(task)]
-        batch = batches.pop()
-        if not batches:
-            del self._singles[id(task)]
-        batch.singles -= 1
-        self._end_if_answered(batch)
-
-    def _end_if_answered(self, batch: OpenBatch) -> None:
-        if not (batch.waiting or batch.singles):
+    def _end(self, batch: OpenBatch, indexes: Sequence[int]) -> None:
+        if not indexes:
+            return
+        batch.waiting.difference_update(indexes)
+        if not batch.waiting:
             del self._open[id(batch)]
             self._ended += not batch.is_large
             self._ended_large += batch.is_large
@@ -430,12 +387,13 @@ class Batch(NamedTuple):
     """
 
     turn: int | None
-    tasks: Work
+    tasks: TaskBatch
 
     @property
-    def size_bytes(self) -> int:
-        """Return how much there is to read, as far as known."""
-        return self.tasks.size_bytes if isinstance(self.tasks, Task) else sum(self.tasks.sizes_bytes)
+    def is_one_file(self) -> bool:
+        """Return whether this is a file that is not read as one piece."""
+        tasks = self.tasks
+        return tasks.resume is not None or tasks.sizes_bytes[0] > small_bytes(tasks.block_size_bytes)
 
 
 class Shared(NamedTuple):

@@ -92,7 +92,8 @@ class Worker:
         if turn is None:
             assert core is not None, "only the C core reads several at a time"
             self._finish()
-            self._answer_singly(core.beside.answer(batches))
+            for left in core.beside.answer(batches):
+                self._answer_singly(left, (0,))
             self.ledger.send()
         else:
             self._answer_in_turn(batches[0], turn)
@@ -133,33 +134,23 @@ class Worker:
 
     def _answer_in_turn(self, batch: Batch, number: int) -> None:
         """Answer a batch; read what is not in memory when its turn comes (R4)."""
-        turn, core, tasks = self._shared.turn, self._core, batch.tasks
+        turn, core = self._shared.turn, self._core
         self._turn = number
-        begun = self.ledger.begin(tasks)
+        begun = self.ledger.begin(batch.tasks)
         try:
-            if isinstance(tasks, Task):
-                left = [tasks]
-            elif core is None:
-                left = self.ledger.take_out(begun, range(len(tasks)))
-            else:
-                left = self._answer_by_the_batch(core, begun)
+            left: Sequence[int] = range(len(batch.tasks))
+            if core is not None and not batch.is_one_file:
+                for reader in self._shared.small_readers:
+                    left = self._read_by_the_batch(core, reader, begun, left) if left else left
             if left and turn is not None:
                 turn.wait(number)
             if left:
                 self._finish()
-            self._answer_singly(left)
+            self._answer_singly(begun, left)
         finally:
             if turn is not None:
                 turn.pass_on(number)
         self.ledger.send()
-
-    def _answer_by_the_batch(self, core: _NativeCore, batch: OpenBatch) -> list[Task]:
-        """Answer what the fast path can, now or later; return the other tasks."""
-        left: Sequence[int] = range(len(batch.tasks))
-        for reader in self._shared.small_readers:
-            if left:
-                left = self._read_by_the_batch(core, reader, batch, left)
-        return self.ledger.take_out(batch, left)
 
     def _read_by_the_batch(
         self, core: _NativeCore, reader: SmallReader, batch: OpenBatch, indexes: Sequence[int]
@@ -186,7 +177,7 @@ class Worker:
 
     def _take_done(self, core: _NativeCore) -> None:
         for batch, indexes, done in core.small_files.take_done():
-            self.ledger.add_batch(batch, indexes, done)
+            self.ledger.add(done, batch, indexes)
             self.ledger.bytes_done += sum(done.readings.sizes_bytes)
             self.ledger.send()
 
@@ -195,51 +186,53 @@ class Worker:
         if self._shared.turn is not None and self._turn is not None:
             self._shared.turn.pass_on(self._turn)
 
-    def _answer_singly(self, tasks: list[Task]) -> None:
+    def _answer_singly(self, batch: OpenBatch, indexes: Sequence[int]) -> None:
         """Answer file by file. If only one thread may read, hash small files while the next one is read."""
         pool = self._shared.pool if self._shared.turn is not None else None
         beside: list[Future[None]] = []
-        for task in tasks:
-            answer = self._answer(task)
+        for index in indexes:
+            answer = self._answer(batch, index)
             _await(beside)
             beside = []
             if not isinstance(answer, _Small):
-                self.ledger.add(answer)
+                self.ledger.add(answer, batch, (index,))
             elif pool is None:
-                self._add_small(answer)
+                self._add_small(answer, batch, index)
             else:  # hash a copy: the next file reuses the buffers
                 copy = answer._replace(data=memoryview(bytes(answer.data)))
-                beside = [pool.submit(self._add_small, copy)]
+                beside = [pool.submit(self._add_small, copy, batch, index)]
         _await(beside)
 
-    def _add_small(self, small: _Small) -> None:
+    def _add_small(self, small: _Small, batch: OpenBatch, index: int) -> None:
         task, file, witness, data = small
         others = digest_others(data, task.want)
         reading = Reading(witness, digest_whole(data, task.want), None, file.how, file.bytes_read, others)
-        self.ledger.add(Done(task, reading, probe=None if task.probe is None else digest_probe(task.probe, data)))
+        probe = None if task.probe is None else digest_probe(task.probe, data)
+        self.ledger.add(Done(task, reading, probe=probe), batch, (index,))
 
-    def _answer(self, task: Task) -> Result | _Small:
+    def _answer(self, batch: OpenBatch, index: int) -> Result | _Small:
         """Read one file; convert a read error into its answer."""
+        task = batch.tasks.task(index)
         obstacle = self._shared.find_obstacle(task)
         if obstacle is not None:
             return obstacle
         try:
-            return self._read(task)
+            return self._read(batch, task)
         except ReadError as error:
             return Failed(task, error)
 
-    def _read(self, task: Task) -> Done | _Small:
+    def _read(self, batch: OpenBatch, task: Task) -> Done | _Small:
         with self.ledger.busy():
             opened = self._shared.reader.open(task.path, task.known_bad)
         with opened as file:
             if file.size_bytes > small_bytes(task.block_size_bytes):
-                return self._read_large(task, file)
+                return self._read_large(batch, task, file)
             with self.ledger.busy():
                 data = _read_small(file, self._buffers)
                 self.ledger.bytes_done += len(data)
                 return _Small(task, file, file.finish(), data)
 
-    def _read_large(self, task: Task, file: OpenedFile) -> Done:
+    def _read_large(self, batch: OpenBatch, task: Task, file: OpenedFile) -> Done:
         """Read a file of several segments; hashing runs one segment behind the disk."""
         beside: list[Future[None]] = []
 
@@ -247,7 +240,7 @@ class Worker:
             _await(beside)
             beside.clear()
 
-        segments = read_large(self._shared, self.ledger, task, file, self._buffers, settle)
+        segments = read_large(self._shared, task, file, self._buffers, settle, self.ledger, batch)
         while True:
             try:
                 beside += self._hash(next(segments))
