@@ -21,7 +21,7 @@ from integrity.hashing.large_file import PARTIAL_INTERVAL_S, find_start, or_racy
 from integrity.hashing.md5_native import SELF_TEST_FAILED, LaneScheduler, export_state, import_state
 from integrity.hashing.small_batch import CRC64NVME, MD5, XXH3_128
 from integrity.hashing.tasks import Done, Failed, Partial, Task
-from integrity.hashing.work_queue import Batch, OpenBatch, OpenedFile, Shared, TaskLedger
+from integrity.hashing.work_queue import Batch, OpenedFile, Shared, TaskLedger
 from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, Digests, Reading
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ _LAST_WORK_S = 0.5
 class _Reading:
     """A file in flight."""
 
-    batch: OpenBatch
+    batch: Batch
     task: Task
     file: OpenedFile
     was_racy: bool  # when its first part was read
@@ -226,14 +226,14 @@ class LaneReader:
         self._ledger = ledger
         self._files: LargeBatch[_Reading] = LargeBatch(memory, shared.side_by_side)
 
-    def answer(self, batches: list[Batch]) -> list[OpenBatch]:
+    def answer(self, batches: list[Batch]) -> list[Batch]:
         """
         Answer batches of one file each, and take further files from the queue while there is room.
 
         Returns:
             Those to answer one by one.
         """
-        left: list[OpenBatch] = []
+        left: list[Batch] = []
         try:
             while batches or self._files.under_way:
                 for batch in batches:
@@ -247,32 +247,32 @@ class LaneReader:
                 reading.file.close()
         return left
 
-    def _begin(self, batch: Batch, left: list[OpenBatch]) -> None:
-        begun = self._ledger.begin(batch.tasks, is_large=True)
+    def _begin(self, batch: Batch, left: list[Batch]) -> None:
+        self._ledger.begin(batch)
         task = batch.tasks.task(0)
         obstacle = self._shared.find_obstacle(task)
         if obstacle is not None:
-            self._ledger.add(obstacle, begun, (0,))
+            self._ledger.add(obstacle, batch, (0,))
             return
         try:
             with self._ledger.busy():
                 file = self._shared.reader.open(task.path, task.known_bad)
         except ReadError as error:
-            self._ledger.add(Failed(task, error), begun, (0,))
+            self._ledger.add(Failed(task, error), batch, (0,))
             return
         try:
-            is_begun = self._begin_open(begun, task, file)
+            is_begun = self._begin_open(batch, task, file)
         except BaseException as error:
             file.close()
             if not isinstance(error, ReadError):
                 raise
-            self._ledger.add(Failed(task, error), begun, (0,))
+            self._ledger.add(Failed(task, error), batch, (0,))
             return
         if not is_begun:
             file.close()
-            left.append(begun)
+            left.append(batch)
 
-    def _begin_open(self, batch: OpenBatch, task: Task, file: OpenedFile) -> bool:
+    def _begin_open(self, batch: Batch, task: Task, file: OpenedFile) -> bool:
         """Begin to read an open file; return False if it must be read on its own."""
         with self._ledger.busy():
             fd = file.lend() if file.size_bytes > task.block_size_bytes else None
@@ -293,7 +293,7 @@ class LaneReader:
         )
         return True
 
-    def _resume_halted(self, left: list[OpenBatch]) -> None:
+    def _resume_halted(self, left: list[Batch]) -> None:
         """Read and digest a piece of each file; answer the finished ones."""
         is_over = self._ledger.is_abandoned or self._shared.stop.is_set()
         if is_over:
@@ -347,7 +347,7 @@ class LaneReader:
             partial = Partial(reading.task, file.position, first, blocks, file.md5_state(), witness)
             self._ledger.add(partial, reading.batch, ())
 
-    def _end(self, file: LargeFile[_Reading], left: list[OpenBatch]) -> None:
+    def _end(self, file: LargeFile[_Reading], left: list[Batch]) -> None:
         reading = file.owner
         task, opened = reading.task, reading.file
         if file.error is not None:

@@ -16,7 +16,7 @@ from integrity.files.read import Segment
 from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, is_very_sparse, without_chain
 from integrity.hashing.tasks import Done, Partial, Task
-from integrity.hashing.work_queue import OpenBatch, OpenedFile, Shared, TaskLedger
+from integrity.hashing.work_queue import Batch, OpenedFile, Shared, TaskLedger
 from integrity.model import Reading, Witness
 
 PARTIAL_BLOCKS = 1024
@@ -38,7 +38,7 @@ def read_large(
     buffers: Buffers,
     settle: Callable[[], None],
     ledger: TaskLedger,
-    batch: OpenBatch,
+    batch: Batch,
 ) -> Generator[Fed, None, Done]:
     """
     Read an open file to its end; yield each segment to be digested, and return the answer after the last.

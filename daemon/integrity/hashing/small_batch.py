@@ -17,7 +17,7 @@ from integrity.files.batch import READ, Arena
 from integrity.hashing.digests import Want, digest_blake3, digest_others, digest_probe
 from integrity.hashing.md5_native import LaneScheduler
 from integrity.hashing.tasks import DoneBatch
-from integrity.hashing.work_queue import OpenBatch, SmallReader
+from integrity.hashing.work_queue import Batch, SmallReader
 from integrity.model import ReadHow, Readings
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class Lanes(Generic[T]):
 class _Part(NamedTuple):
     """Files of a batch that share an arena and may not be digested yet."""
 
-    batch: OpenBatch
+    batch: Batch
     indexes: Sequence[int]  # in the batch, of those that were read
     racy_window: tuple[int, int]  # first and last racy timestamp
     how: ReadHow
@@ -123,7 +123,7 @@ class SmallFileBatches:
         """Work until ``take_done`` has an answer; there must be no room."""
         self._lanes.wait()
 
-    def read(self, reader: SmallReader, batch: OpenBatch, indexes: Sequence[int]) -> tuple[list[int], int]:
+    def read(self, reader: SmallReader, batch: Batch, indexes: Sequence[int]) -> tuple[list[int], int]:
         """
         Read files until the memory is full or the time limit is reached; there must be room.
 
@@ -158,7 +158,7 @@ class SmallFileBatches:
         if last is not None:
             self._lanes.submit(last, _find_wanted(last.batch.tasks.wants))
 
-    def take_done(self) -> Iterator[tuple[OpenBatch, Sequence[int], DoneBatch]]:
+    def take_done(self) -> Iterator[tuple[Batch, Sequence[int], DoneBatch]]:
         """Yield the answers whose digests are complete, each with its batch and the indexes of its tasks."""
         for arena, part in self._lanes.take_finished():
             yield part.batch, part.indexes, self._answer(arena, part)

@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from queue import SimpleQueue
@@ -209,18 +208,23 @@ class AbandonedError(Exception):
     """The thread was abandoned; nobody uses its results."""
 
 
-@dataclass(slots=True, eq=False)
-class OpenBatch:
+class Batch(NamedTuple):
     """
-    Tasks that a thread has begun, some still unanswered.
+    Small files, or one file, for one thread.
 
     Attributes:
-        waiting: indexes of unanswered tasks.
+        turn: position in the order in which batches are read if only one thread may read, from 0; None for one large
+            file in memory, which any thread may read at any time (R4).
     """
 
+    turn: int | None
     tasks: TaskBatch
-    waiting: set[int]
-    is_large: bool
+
+    @property
+    def is_one_file(self) -> bool:
+        """Return whether this is a file that is not read as one piece."""
+        tasks = self.tasks
+        return tasks.resume is not None or tasks.sizes_bytes[0] > small_bytes(tasks.block_size_bytes)
 
 
 class TaskLedger:
@@ -237,22 +241,20 @@ class TaskLedger:
         self._monotonic = monotonic
         self._lock = threading.Lock()  # protects the next four
         self._results: list[Answer] = []
-        self._open: dict[int, OpenBatch] = {}  # by identity
+        self._open: dict[int, tuple[Batch, set[int]]] = {}  # by identity, each with the indexes of unanswered tasks
         self._ended = 0
         self._ended_large = 0
         self.is_abandoned = False
         self._busy_since: float | None = None
         self.bytes_done = 0
 
-    def begin(self, tasks: TaskBatch, *, is_large: bool = False) -> OpenBatch:
-        """Record tasks that must be answered, in addition to the open ones."""
-        batch = OpenBatch(tasks, set(range(len(tasks))), is_large)
+    def begin(self, batch: Batch) -> None:
+        """Record a batch that must be answered, in addition to the open ones."""
         with self._lock:
             self._check()
-            self._open[id(batch)] = batch
-        return batch
+            self._open[id(batch)] = batch, set(range(len(batch.tasks)))
 
-    def add(self, answer: Answer, batch: OpenBatch, indexes: Sequence[int]) -> None:
+    def add(self, answer: Answer, batch: Batch, indexes: Sequence[int]) -> None:
         """Record the answer for some tasks of a batch; for none if it is a ``Partial``, which is sent at once."""
         with self._lock:
             self._check()
@@ -283,21 +285,21 @@ class TaskLedger:
                 return False
             self.is_abandoned = True
             message = f"a read has not come back for {stall_s:.0f} s: the device hangs; look at its cables and at dmesg"
-            for batch in list(self._open.values()):
-                indexes = list(batch.waiting)
+            for batch, waiting in list(self._open.values()):
+                indexes = list(waiting)
                 self._results += [Failed(batch.tasks.task(index), DeviceStalled(message)) for index in indexes]
                 self._end(batch, indexes)
             self._deliver()
         return True
 
-    def _end(self, batch: OpenBatch, indexes: Sequence[int]) -> None:
-        if not indexes:
-            return
-        batch.waiting.difference_update(indexes)
-        if not batch.waiting:
+    def _end(self, batch: Batch, indexes: Sequence[int]) -> None:
+        _, waiting = self._open[id(batch)]
+        waiting.difference_update(indexes)
+        if not waiting:
             del self._open[id(batch)]
-            self._ended += not batch.is_large
-            self._ended_large += batch.is_large
+            is_large = batch.turn is None
+            self._ended += not is_large
+            self._ended_large += is_large
 
     def _deliver(self) -> None:
         if self._results:
@@ -375,25 +377,6 @@ class FileReader(Protocol):
     def small_readers(self) -> Sequence[SmallReader]: ...  # noqa: D102
     def can_read_beside(self, path: bytes) -> bool: ...  # noqa: D102
     def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> OpenedFile: ...  # noqa: D102
-
-
-class Batch(NamedTuple):
-    """
-    Small files, or one file, for one thread.
-
-    Attributes:
-        turn: position in the order in which batches are read if only one thread may read, from 0; None for one large
-            file in memory, which any thread may read at any time (R4).
-    """
-
-    turn: int | None
-    tasks: TaskBatch
-
-    @property
-    def is_one_file(self) -> bool:
-        """Return whether this is a file that is not read as one piece."""
-        tasks = self.tasks
-        return tasks.resume is not None or tasks.sizes_bytes[0] > small_bytes(tasks.block_size_bytes)
 
 
 class Shared(NamedTuple):

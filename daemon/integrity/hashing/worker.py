@@ -23,7 +23,6 @@ from integrity.hashing.work_queue import (
     AbandonedError,
     AnswerBatch,
     Batch,
-    OpenBatch,
     OpenedFile,
     Shared,
     SmallReader,
@@ -136,24 +135,24 @@ class Worker:
         """Answer a batch; read what is not in memory when its turn comes (R4)."""
         turn, core = self._shared.turn, self._core
         self._turn = number
-        begun = self.ledger.begin(batch.tasks)
+        self.ledger.begin(batch)
         try:
             left: Sequence[int] = range(len(batch.tasks))
             if core is not None and not batch.is_one_file:
                 for reader in self._shared.small_readers:
-                    left = self._read_by_the_batch(core, reader, begun, left) if left else left
+                    left = self._read_by_the_batch(core, reader, batch, left) if left else left
             if left and turn is not None:
                 turn.wait(number)
             if left:
                 self._finish()
-            self._answer_singly(begun, left)
+            self._answer_singly(batch, left)
         finally:
             if turn is not None:
                 turn.pass_on(number)
         self.ledger.send()
 
     def _read_by_the_batch(
-        self, core: _NativeCore, reader: SmallReader, batch: OpenBatch, indexes: Sequence[int]
+        self, core: _NativeCore, reader: SmallReader, batch: Batch, indexes: Sequence[int]
     ) -> list[int]:
         """Read small files and begin to digest them; return the indexes of those that the reader leaves out."""
         if self._shared.turn is not None and self._turn is not None and reader.waits_for_disk:
@@ -186,7 +185,7 @@ class Worker:
         if self._shared.turn is not None and self._turn is not None:
             self._shared.turn.pass_on(self._turn)
 
-    def _answer_singly(self, batch: OpenBatch, indexes: Sequence[int]) -> None:
+    def _answer_singly(self, batch: Batch, indexes: Sequence[int]) -> None:
         """Answer file by file. If only one thread may read, hash small files while the next one is read."""
         pool = self._shared.pool if self._shared.turn is not None else None
         beside: list[Future[None]] = []
@@ -203,14 +202,14 @@ class Worker:
                 beside = [pool.submit(self._add_small, copy, batch, index)]
         _await(beside)
 
-    def _add_small(self, small: _Small, batch: OpenBatch, index: int) -> None:
+    def _add_small(self, small: _Small, batch: Batch, index: int) -> None:
         task, file, witness, data = small
         others = digest_others(data, task.want)
         reading = Reading(witness, digest_whole(data, task.want), None, file.how, file.bytes_read, others)
         probe = None if task.probe is None else digest_probe(task.probe, data)
         self.ledger.add(Done(task, reading, probe=probe), batch, (index,))
 
-    def _answer(self, batch: OpenBatch, index: int) -> Result | _Small:
+    def _answer(self, batch: Batch, index: int) -> Result | _Small:
         """Read one file; convert a read error into its answer."""
         task = batch.tasks.task(index)
         obstacle = self._shared.find_obstacle(task)
@@ -221,7 +220,7 @@ class Worker:
         except ReadError as error:
             return Failed(task, error)
 
-    def _read(self, batch: OpenBatch, task: Task) -> Done | _Small:
+    def _read(self, batch: Batch, task: Task) -> Done | _Small:
         with self.ledger.busy():
             opened = self._shared.reader.open(task.path, task.known_bad)
         with opened as file:
@@ -232,7 +231,7 @@ class Worker:
                 self.ledger.bytes_done += len(data)
                 return _Small(task, file, file.finish(), data)
 
-    def _read_large(self, batch: OpenBatch, task: Task, file: OpenedFile) -> Done:
+    def _read_large(self, batch: Batch, task: Task, file: OpenedFile) -> Done:
         """Read a file of several segments; hashing runs one segment behind the disk."""
         beside: list[Future[None]] = []
 
