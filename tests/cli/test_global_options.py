@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.global_options import list_repeated
+from integrity.cli.params import list_repeated
 from integrity.cli.session import Session
 from integrity.config import default_catalog_path
 from support.cli import Box, make_environment

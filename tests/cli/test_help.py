@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from integrity.cli.global_options import make_options
-from integrity.cli.help import TASKS, find_examples
 from integrity.cli.main import COMMANDS, cli
+from integrity.cli.params import TASKS, find_examples, make_options
 from integrity.cli.session import Session
 from support.cli import Box, make_environment
 

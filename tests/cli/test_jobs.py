@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.signals import stop_on_signals
+from integrity.cli.console import stop_on_signals
 from integrity.model import Tally
 from support.cli import Box, complete, make_command
 from support.privileges import as_nobody
@@ -253,7 +253,7 @@ def test_signals_set_the_event_first_and_are_put_back() -> None:
 def test_second_signal_ends_the_process() -> None:
     """Whoever insists is obeyed at once."""
     program = (
-        "import signal\nfrom integrity.cli.signals import stop_on_signals\n"
+        "import signal\nfrom integrity.cli.console import stop_on_signals\n"
         "with stop_on_signals():\n  signal.raise_signal(signal.SIGTERM)\n  signal.raise_signal(signal.SIGTERM)\n"
         "print('still here')"
     )

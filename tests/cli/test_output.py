@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.cli.console import ConsoleReport
+from integrity.cli.console import ConsoleReport, NoProgress
 from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
 from integrity.cli.output import Output, printable
-from integrity.cli.progress import NoProgress
 from integrity.errors import show_path
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.kinds import KINDS

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.sum_output import quote_name
+from integrity.cli.sum_run import quote_name
 from support import AnyPath
 from support.cli import Box
 from support.machine import need_programs

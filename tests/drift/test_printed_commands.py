@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "daemon/integrity"
 STORED = {"kinds.py", "verdict.py", "alerts/compose.py", "words/findings.py", "jobs/repair_advice.py"}
 """They write or read commands in the plain form, in which they are stored, and spell them when they are shown."""
-HELP = {"cli/help.py", "cli/main.py", "cli/man_pages.py", "cli/manual.py", "config/definition.py", "cli/sum_run.py"}
+HELP = {"cli/params.py", "cli/main.py", "cli/manual.py", "config/definition.py", "cli/sum_run.py"}
 """Help and manual are about the program as it is usually installed; ``integrity sum: `` is the form of md5sum."""
 NOT_PRINTED = {"jobs/manifests/exporting.py", "jobs/messages.py"}
 """A header of hashdeep, a message that is stored, the name of a program that is measured."""

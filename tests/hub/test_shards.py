@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts
 from integrity.errors import ConfigError, HubDatabaseError, ProtocolError
-from integrity.files.scope import TreeScope
+from integrity.files.excludes import TreeScope
 from integrity.hub.alerts import send_alerts
 from integrity.hub.audit import find_entries
 from integrity.hub.boxes import add_box, load_tokens, revoke_box

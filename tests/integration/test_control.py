@@ -29,6 +29,7 @@ from integrity.service.control.wire import (
     AskAhead,
     AskCovered,
     AskState,
+    DaemonState,
     Failure,
     JobAccepted,
     JobsAhead,
@@ -39,7 +40,6 @@ from integrity.service.control.wire import (
     Submit,
     encode,
 )
-from integrity.service.states import DaemonState
 from support.cli import Box
 from support.daemons import SmallDaemon
 from support.planted import plant

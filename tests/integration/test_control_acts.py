@@ -22,8 +22,8 @@ from integrity.jobs.picture_type import Picture
 from integrity.model import ActionVerb, Actor, Job
 from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest
-from integrity.service.control.rights import PAGE_USER
 from integrity.service.control.socket import connect
+from integrity.service.control.users import PAGE_USER
 from integrity.service.control.wire import (
     REQUEST_LIMIT,
     Answer,

@@ -16,10 +16,9 @@ from integrity.errors import AppError
 from integrity.files.span import UNLIMITED
 from integrity.hashing.engine import STALL_S
 from integrity.jobs.report import Summary
-from integrity.service.dirty_paths import DirtyPaths
 from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import MonitoredRoot, find_monitored_roots
-from integrity.service.watch_thread import LASTS_S, WatchThread
+from integrity.service.watch_thread import LASTS_S, DirtyPaths, WatchThread
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.planted import plant

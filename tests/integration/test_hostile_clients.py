@@ -20,9 +20,8 @@ from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
 from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import JobRequest
-from integrity.service.control.rights import Role
 from integrity.service.control.socket import connect
-from integrity.service.control.users import OTHERS, User
+from integrity.service.control.users import OTHERS, Role, User
 from integrity.service.control.wire import (
     REQUEST_LIMIT,
     Answer,

@@ -25,8 +25,7 @@ from integrity.model import Outcome
 from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import MonitoredRoot, find_monitored_roots
 from integrity.service.schedule.clock import parse_windows
-from integrity.service.schedule.scrub_window import ScrubWindow
-from integrity.service.schedule.timetable import Timetable
+from integrity.service.schedule.timetable import ScrubWindow, Timetable
 from support.jobs import open_context
 from support.planted import plant
 from support.waiting import wait_until

@@ -35,8 +35,8 @@ from integrity.service.control.requests import (
     run_request,
 )
 from integrity.service.control.server import ControlServer
+from integrity.service.control.wire import BusyRoot, DaemonState, JobAhead, QueuedJob
 from integrity.service.device_queue import LogReport
-from integrity.service.states import BusyRoot, DaemonState, JobAhead, QueuedJob
 from support.cli import Box
 
 _TIMEOUT_S = 120.0

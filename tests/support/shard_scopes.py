@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from integrity.files.scope import TreeScope, find_parents
+from integrity.files.excludes import TreeScope, find_parents
 
 
 def find_scope(shards: Sequence[Sequence[bytes]], number: int) -> TreeScope:

@@ -16,7 +16,7 @@ import zstandard
 from integrity.catalog import findings, roots
 from integrity.catalog.connection import Catalog
 from integrity.config import parse_config
-from integrity.files.scope import find_parents
+from integrity.files.excludes import find_parents
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import find_findings

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from integrity.cli.progress import TimeLeft, about
+from integrity.cli.console import TimeLeft, about
 from support.clock import Clock
 
 MB = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.service.dirty_paths import DirtyPaths
+from integrity.service.watch_thread import DirtyPaths
 from support.clock import Clock
 
 ROOT = b"/root"

@@ -6,7 +6,7 @@ import pytest
 
 from integrity.config.parsers import parse_hub_url
 from integrity.jobs.hub_status import HubStatus
-from integrity.service.states import DaemonState
+from integrity.service.control.wire import DaemonState
 from integrity.views.sentence import describe_hub, find_complete_at, hub_object
 from integrity.views.service import ServiceView
 from support.catalogs import NOW

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.new_file import find_obstacle, make_partial_name, write_new_file
+from integrity.files.replace_file import find_obstacle, make_partial_name, write_new_file
 from support.machine import need_programs
 
-_WRITE = "import sys; from integrity.files.new_file import write_new_file as write; "
+_WRITE = "import sys; from integrity.files.replace_file import write_new_file as write; "
 _CALL = "write(sys.argv[1].encode(), b'content', mode=0o640, folder_mode=0o750)"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.service.sd_notify import JournalFormatter, Notifier, is_journal, watchdog_interval_s
+from integrity.service.process import JournalFormatter, Notifier, is_journal, watchdog_interval_s
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.logs import set_up_logging
+from integrity.cli.console import TerminalProgress
 from integrity.cli.output import Output
-from integrity.cli.progress import TerminalProgress
-from integrity.cli.terminal import count_cells
+from integrity.cli.terminal import count_cells, set_up_logging
 from integrity.jobs.report import Progress
 from integrity.model import Job
 from support.cli import Box, make_command

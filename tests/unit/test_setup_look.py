@@ -10,15 +10,22 @@ from pathlib import Path
 import pytest
 
 from integrity.files.capability import get_capability
-from integrity.jobs.setup.backups import LikelyCopy, find_likely_copies, find_repository, is_named_like_backup
-from integrity.jobs.setup.contents import (
+from integrity.jobs.setup.backups import (
+    LikelyCopy,
+    LikelySeries,
+    find_likely_copies,
+    find_repository,
+    find_series,
+    find_series_of,
+    is_named_like_backup,
+)
+from integrity.jobs.setup.folders import (
     FolderSample,
     find_archive_folders,
     looks_like_archive,
     take_sample,
 )
-from integrity.jobs.setup.series import LikelySeries, find_series, find_series_of
-from integrity.jobs.setup.workload import Workload, can_keep, measure_rate, propose_days
+from integrity.jobs.setup.look import Workload, can_keep, measure_rate, propose_days
 
 DAY_S = 86_400
 NIGHTS = "01:00-06:00"

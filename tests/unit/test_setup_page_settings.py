@@ -8,7 +8,7 @@ import pytest
 
 from integrity.config import Web
 from integrity.errors import ConfigError
-from integrity.jobs.setup.page_settings import (
+from integrity.jobs.setup.proposal import (
     PageChoice,
     PagePowers,
     PageReach,

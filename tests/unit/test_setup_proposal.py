@@ -12,15 +12,15 @@ from integrity.config.load import parse_config
 from integrity.config.sample import write_config
 from integrity.errors import ConfigError
 from integrity.files.mounts import Mount
-from integrity.jobs.setup.data_folders import find_data_folders
+from integrity.jobs.setup.folders import find_data_folders
 from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_settings, require_recipient
-from integrity.jobs.setup.passwords import find_password_source
 from integrity.jobs.setup.proposal import (
     Answers,
     BackupAnswer,
     drop_nested,
     find_copy_problem,
     find_name_problem,
+    find_password_source,
     make_config,
     make_copy_name,
     require_usable_root,

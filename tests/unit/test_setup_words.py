@@ -6,7 +6,7 @@ import pytest
 
 from integrity.files.capability import get_capability
 from integrity.jobs.setup.backups import LikelyCopy
-from integrity.jobs.setup.workload import Workload
+from integrity.jobs.setup.look import Workload
 from integrity.views import setup as views
 
 DAY_S = 86_400

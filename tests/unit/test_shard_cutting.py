@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.files.excludes import Excludes
-from integrity.files.scope import ScopeExcludes, TreeScope, find_parents
+from integrity.files.excludes import Excludes, ScopeExcludes, TreeScope, find_parents
 from integrity.hub.shards.visits import cut
 from integrity.jobs.shards.messages import NOTHING, FolderSize, Size, add_up, restrict, summarize
 from support.shard_scopes import find_left_out, find_scope

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.config.times import DAYS, Span, read_schedule, read_windows, spell_windows
+from integrity.config.units import DAYS, Span, read_schedule, read_windows, spell_windows
 from integrity.service.schedule.clock import TriggerTimes, Windows, parse_windows
 from support.berlin import BERLIN
 

@@ -24,7 +24,9 @@ from integrity.service.control.wire import (
     AskAhead,
     AskCovered,
     AskState,
+    BusyRoot,
     Covered,
+    DaemonState,
     Failure,
     Hello,
     JobAccepted,
@@ -41,7 +43,6 @@ from integrity.service.control.wire import (
     to_error,
     to_failure,
 )
-from integrity.service.states import BusyRoot, DaemonState
 
 T = TypeVar("T")
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

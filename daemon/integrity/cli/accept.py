@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
 from integrity.cli.output import Output, confirm
-from integrity.cli.params import FINDING_NUMBER, PATH
-from integrity.cli.running import make_quiet_context, own_path
+from integrity.cli.params import FINDING_NUMBER, PATH, examples
+from integrity.cli.running import at_files, make_quiet_context, own_path
 from integrity.cli.session import Session
-from integrity.cli.shared_trees import at_files
 from integrity.errors import ConfigError, show_path
 from integrity.paths import absolute, path_fields
 

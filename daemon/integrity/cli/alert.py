@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
+from integrity.cli.params import examples
 from integrity.cli.session import Session
 from integrity.errors import CatalogError, CatalogMissing, ConfigError, printable
 

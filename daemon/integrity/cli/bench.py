@@ -15,8 +15,7 @@ import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
-from integrity.cli.params import PATH
+from integrity.cli.params import PATH, examples
 from integrity.cli.session import Session
 from integrity.errors import CatalogMissing, show_path
 from integrity.paths import path_fields
@@ -81,7 +80,6 @@ def _measure_rate(work: Callable[[], object]) -> float:
 
 
 def _find_watched(session: Session) -> list[bytes]:
-    """Return the watched folders of the configuration and the catalog."""
     from integrity.catalog.roots import find_roots
 
     folders = [root.path for root in session.config.own_roots]

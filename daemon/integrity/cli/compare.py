@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
-from integrity.cli.params import ALGORITHM, DURATION, PATH, PERCENT, SIZE
-from integrity.cli.running import own_path, real_path, run_job
+from integrity.cli.params import ALGORITHM, DURATION, PATH, PERCENT, SIZE, examples
+from integrity.cli.running import at_files, own_path, real_path, run_job
 from integrity.cli.session import Session
-from integrity.cli.shared_trees import at_files
 from integrity.errors import CopyUnreachable
 from integrity.paths import shell_path
 
@@ -143,8 +141,7 @@ def compare(
 
 
 def _show_difference(session: Session, file: bytes, copy: str, endpoint: str | None) -> int:
-    """Print how a file and its copy differ."""
-    from integrity.cli.signals import stop_on_signals
+    from integrity.cli.console import stop_on_signals
     from integrity.errors import ReadInterrupted
     from integrity.jobs.compare.file_difference import find_file_difference
     from integrity.views.copies import describe_file_difference, difference_object
@@ -165,8 +162,7 @@ def _show_difference(session: Session, file: bytes, copy: str, endpoint: str | N
 
 
 def _compare_versions(session: Session, paths: tuple[bytes, ...], copy: str, chosen: str | None, *, reads: bool) -> int:
-    """Print how versions of a copy compare with the record."""
-    from integrity.cli.signals import stop_on_signals
+    from integrity.cli.console import stop_on_signals
     from integrity.errors import ReadInterrupted
     from integrity.jobs.versions.of_folder import ComparedVersion, compare_versions
     from integrity.views import copies as views

@@ -8,7 +8,7 @@ import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
+from integrity.cli.params import examples
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 from integrity.paths import path_fields
@@ -122,7 +122,6 @@ def _warn_of_absent_roots(session: Session) -> int:
 
 
 def _find_recipients(session: Session) -> tuple[str, ...]:
-    """List who is told of damage, and warn if nobody is."""
     from integrity.alerts.status import HOW_TO_TELL, NOBODY, find_recipients
 
     recipients = find_recipients(session.config)

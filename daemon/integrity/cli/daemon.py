@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
 from integrity.cli.output import Output
+from integrity.cli.params import examples
 from integrity.cli.session import Session
 from integrity.errors import printable
 
@@ -59,7 +59,7 @@ def _serve(session: Session) -> int:
     from integrity.files.system_load import be_idle
     from integrity.service.control.socket import default_socket_path
     from integrity.service.daemon import Daemon
-    from integrity.service.sd_notify import Notifier
+    from integrity.service.process import Notifier
     from integrity.service.startup import limit_memory_use
     from integrity.views.repair import write_plan
     from integrity.views.sentence import HubWords
@@ -87,7 +87,7 @@ def _serve(session: Session) -> int:
 
 def set_up_logging(verbosity: int) -> None:
     """Log for the journal, or for whoever looks at the terminal."""
-    from integrity.service.sd_notify import JournalFormatter, is_journal
+    from integrity.service.process import JournalFormatter, is_journal
 
     handler = logging.StreamHandler()
     is_plain = not is_journal()
@@ -103,12 +103,11 @@ def self_test(session: Session) -> ExitCode:
 
     Raises:
         ConfigError: no alerts are configured, or there is no folder to write into.
-        AppError: a step could not be taken.
     """
     import socket
     from contextlib import closing
 
-    from integrity.cli.signals import stop_on_signals
+    from integrity.cli.console import stop_on_signals
     from integrity.service.selftest import run_self_test
 
     output = session.output

@@ -6,7 +6,6 @@ user, or the system's service tells, whose greeting names its catalog. A user wh
 served by the system's service in whatever lies in its roots; with a catalog of his own he works without it.
 
 Have the service leave roots alone while a command works on them itself, with what only its user has: keys, an agent.
-
 What the service does there makes room at once, and goes on when the command has ended, however it ends.
 """
 
@@ -14,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -21,24 +21,25 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import Output
-from integrity.cli.queue_notice import WaitingNotice, ahead_objects, describe_ahead
 from integrity.cli.session import Session
 from integrity.errors import CatalogError, ConfigError, printable, show_path
 from integrity.model import Job
 from integrity.paths import path_fields
 from integrity.service.control.socket import GREETING_S, SYSTEM_SOCKET, find_daemon_of, find_linked_socket, greet
 from integrity.views.service import ServiceView, ask_service
+from integrity.words.text import JsonObject, iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from integrity.catalog.root_meta import PastService
     from integrity.cli.console import ConsoleReport
     from integrity.jobs.context import Context
     from integrity.jobs.report import Stop, Summary
+    from integrity.model import Job
     from integrity.service.control.client import DaemonClient
     from integrity.service.control.requests import JobRequest
-
+    from integrity.service.control.wire import AskAhead, JobAhead
 
 _STATUS_PATIENCE_S = 2.0
 """A service answers in a few milliseconds; on a machine that swaps it takes longer, and status is wanted then."""
@@ -51,9 +52,7 @@ def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float =
     Find the daemon that a command's job is to be handed to.
 
     Args:
-        session: of this call.
         paths: real ones, of the command line.
-        patience_s: how long each that may be it is waited for.
 
     Returns:
         It, to be closed; None if the command does the work itself.
@@ -118,18 +117,10 @@ def _say_mixed(paths: Sequence[bytes], covered: frozenset[bytes]) -> str:
 
 def hand_over(session: Session, daemon: DaemonClient, request: JobRequest) -> ExitCode:
     """Have the daemon do it, show what it tells, and return what the job's own process would exit with."""
-    from integrity.cli.console import ConsoleReport
-    from integrity.cli.progress import open_progress
-    from integrity.cli.signals import stop_on_signals
+    from integrity.cli.console import ConsoleReport, reporting, stop_on_signals
 
-    with stop_on_signals() as stop:
-        progress = open_progress(is_quiet=session.output.is_quiet)
-        report = ConsoleReport(session.output, progress)
-        try:
-            summary = follow(daemon, request, report, stop, output=session.output)
-        finally:
-            progress.close()
-        return report.finish(summary)
+    with stop_on_signals() as stop, reporting(session.output, ConsoleReport) as report:
+        return report.finish(follow(daemon, request, report, stop, output=session.output))
 
 
 def follow(
@@ -145,10 +136,6 @@ def follow(
     Ask for the job and pass on what is told, until its summary.
 
     Args:
-        daemon: has greeted.
-        request: what is asked for.
-        report: takes what is told.
-        stop: set by the user.
         output: of the command; it is told what the job waits for.
         find_delay: asked again and again until something is told; gives what is to be raised, the job being taken back,
             if it has waited too long for its turn.
@@ -194,13 +181,7 @@ def follow(
 
 
 def queue(session: Session, daemon: DaemonClient | None, request: JobRequest) -> ExitCode:
-    """
-    Have the daemon do it, and do not wait for it.
-
-    Raises:
-        ConfigError: there is no daemon.
-        AppError: it refuses.
-    """
+    """Have the daemon do it, and do not wait for it."""
     if daemon is None:
         raise ConfigError("--no-wait: no service runs for this catalog that could do it later; leave the option away")
     answer = daemon.queue(request)
@@ -228,7 +209,6 @@ def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Ite
     Borrow the roots of paths from the service of this catalog, if there is one, as long as the context lasts.
 
     Args:
-        session: of this call.
         paths: real ones.
         context: of the job; once it is asked to stop nothing is waited for.
 
@@ -261,3 +241,86 @@ def _borrow(output: Output, daemon: DaemonClient, paths: tuple[bytes, ...], cont
             notice.show(answer.jobs)
         if isinstance(answer, wire.RootsLent):
             return
+
+
+_FIRST_S = 1.0
+"""Most jobs begin sooner, because what the service does by itself makes room for them."""
+
+_BETWEEN_S = 5.0
+_NAMED = 3
+
+_DOING = {"scan": "scanning", "scrub": "scrubbing", "compare": "comparing"}
+
+
+class WaitingNotice:
+    """
+    Say what a job waits for, once it has waited for a second, and again when that changes.
+
+    Args:
+        send: to the daemon, which has accepted the job.
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        send: Callable[[AskAhead], None],
+        job: Job,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._output, self._send, self._job, self._monotonic = output, send, job, monotonic
+        self._ask_at = monotonic() + _FIRST_S
+        self._shown = ""
+
+    def ask(self) -> None:
+        """Ask the service what the job waits for, if it is time to; ``show`` takes the answer."""
+        from integrity.service.control.wire import AskAhead
+
+        if self._monotonic() >= self._ask_at:
+            self._ask_at = self._monotonic() + _BETWEEN_S
+            self._send(AskAhead())
+
+    def show(self, ahead: Sequence[JobAhead]) -> None:
+        """Say what goes before the job, unless that was said already."""
+        text = describe_ahead(ahead)
+        if ahead and text != self._shown:
+            self._output.note(f"waiting: {text}")
+            self._output.give("waiting", {"job": self._job.value, "ahead": ahead_objects(ahead)})
+        self._shown = text
+
+
+def describe_ahead(ahead: Sequence[JobAhead]) -> str:
+    from integrity.words.text import local_time
+
+    running = [
+        f"{_DOING.get(one.job, one.job)} {_place(one)} (since {local_time(one.began_at)})"
+        for one in ahead
+        if one.began_at is not None
+    ]
+    waiting = [f"a {printable(one.job)} of {_place(one)}" for one in ahead if one.began_at is None]
+    parts = [f"the service is {_list(running)}"] if running else []
+    parts += [f"before this job comes {_list(waiting)}"] if waiting else []
+    return "; ".join(parts)
+
+
+def ahead_objects(ahead: Sequence[JobAhead]) -> list[JsonObject]:
+    """Write what goes before a job; ``started_at`` is null for what waits as well."""
+    return [
+        {
+            **path_fields("root", one.root),
+            "job": one.job,
+            "copy": one.copy or None,
+            "started_at": None if one.began_at is None else iso_time(one.began_at),
+        }
+        for one in ahead
+    ]
+
+
+def _place(one: JobAhead) -> str:
+    place = show_path(one.root) if one.root else "several folders"
+    return f"{place} with {printable(one.copy)}" if one.copy else place
+
+
+def _list(parts: Sequence[str]) -> str:
+    more = len(parts) - _NAMED
+    return ", ".join(parts[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -36,7 +36,7 @@ TABLE = (
 
 
 def code_for_kinds(kinds: Iterable[FindingKind]) -> ExitCode:
-    """Tell what open findings of these kinds mean; a problem outweighs a gap."""
+    """Tell what open findings mean; a problem outweighs a gap."""
     from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS  # here, for --help does without
 
     met = set(kinds)
@@ -46,7 +46,6 @@ def code_for_kinds(kinds: Iterable[FindingKind]) -> ExitCode:
 
 
 def code_for_summary(summary: Summary) -> ExitCode:
-    """Tell what a run's summary means."""
     from integrity.model import Outcome
 
     if summary.outcome is Outcome.INTERRUPTED:
@@ -57,7 +56,6 @@ def code_for_summary(summary: Summary) -> ExitCode:
 
 
 def code_for_error(error: AppError) -> ExitCode:
-    """Tell what an error that ended a command means."""
     if isinstance(error, ConfigError):
         return ExitCode.USAGE
     # All others say that something could not be found out: a root that is not itself, a file that can't be read.

@@ -13,9 +13,8 @@ import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode, code_for_summary
-from integrity.cli.help import examples
 from integrity.cli.output import Output
-from integrity.cli.params import DURATION, PATH
+from integrity.cli.params import DURATION, PATH, examples
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import CatalogMissing, printable, show_path
@@ -68,19 +67,13 @@ def gate(session: Session, paths: tuple[bytes, ...], release: bool, reason: str 
 
 
 def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
+    from integrity.cli.console import reporting, stop_on_signals
     from integrity.cli.gate_scan import ScanReport, scan_first
-    from integrity.cli.progress import open_progress
-    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.gate.gate import decide, judge
     from integrity.views.runs import summary_object
 
-    with stop_on_signals() as stop:
-        progress = open_progress(is_quiet=session.output.is_quiet)
-        report = ScanReport(session.output, progress)
-        try:
-            summary = scan_first(session, _find_scannable(session, paths), report, stop, patience_s=patience_s)
-        finally:
-            progress.close()
+    with stop_on_signals() as stop, reporting(session.output, ScanReport) as report:
+        summary = scan_first(session, _find_scannable(session, paths), report, stop, patience_s=patience_s)
         report.show()
     output = session.output
     if summary.outcome is Outcome.INTERRUPTED:
@@ -149,7 +142,6 @@ def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[GateVerd
 
 
 def _tell(output: Output, verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> None:
-    """Print the verdict on one PATH."""
     path = show_path(verdict.path)
     if code is ExitCode.OK:
         output.say(f"gate: {output.style('open', 'green')}: safe to back up {path}")

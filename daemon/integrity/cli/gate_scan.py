@@ -60,11 +60,9 @@ class _ScanWait:
 
     @property
     def is_over(self) -> bool:
-        """Say whether the patience is at its end."""
         return time.monotonic() >= self._until
 
     def tell(self, error: CatalogLocked) -> None:
-        """Say once what is waited for."""
         if not self._is_told and not self._session.output.is_quiet:
             self._session.output.warn(f"{error}; the gate waits for it, {format_duration(self._patience_s)} at most")
         self._is_told = True
@@ -92,11 +90,7 @@ def scan_first(
     Bring the catalog up to date.
 
     Args:
-        session: of this call.
         paths: real ones.
-        report: takes what the scan tells.
-        stop: set by the user.
-        patience_s: how long other jobs are waited for.
 
     Returns:
         What the scan covered: nothing, if there was nothing to look at, or the user had no more patience.

@@ -1,36 +1,223 @@
-"""``integrity hub run|add|allow|tree|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
+"""``integrity hub run|add|allow|tree|list|revoke|migrate|check``; what boxes do is in ``hub_box``."""
 
 from __future__ import annotations
 
+import getpass
+import os
+import pwd
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
-from integrity.cli.hub_database import (
-    changing,
-    create_file,
-    create_if_missing,
-    find_database,
-    find_folder,
-    open_database,
-)
-from integrity.cli.hub_join import join
-from integrity.cli.hub_tree import tree
-from integrity.cli.hub_try import try_
-from integrity.cli.hub_work import work
-from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
+from integrity.cli.hub_box import join, try_, work
+from integrity.cli.output import confirm
+from integrity.cli.params import examples
 from integrity.cli.session import Session
-from integrity.errors import printable
+from integrity.cli.web import open_passwords, print_link, read_token, set_password
+from integrity.errors import HubDatabaseError, printable
 from integrity.extras import require_hub
 
 if TYPE_CHECKING:
+    from integrity.cli.session import Session
+    from integrity.hub.database import Connection, HubDatabase
     from integrity.hub.fleet import BoxStatus
     from integrity.hub.members import Grants
+
+_FILE = b"hub.db"
+_UNIT_USER = "integrity-hub"
+_SYSTEM_FOLDER = b"/var/lib/integrity-hub"
+"""What the unit has, and with it the commands of root."""
+
+
+def open_database(session: Session, *, any_revision: bool = False) -> closing[HubDatabase]:
+    from integrity.hub.database import HubDatabase
+
+    place = find_database(session)
+    if not place.startswith("/") and urlsplit(place).username is None:
+        _become_hub()
+    return closing(HubDatabase.open(place, any_revision=any_revision))
+
+
+def _become_hub() -> None:
+    """Go on as the unit's user if this is root: PostgreSQL lets in who is known by the name of the role."""
+    try:
+        user = pwd.getpwnam(_UNIT_USER)
+    except KeyError:  # there is no unit
+        return
+    if os.geteuid() == 0:
+        os.environ["HOME"] = user.pw_dir  # libpq looks there for certificates
+        os.initgroups(user.pw_name, user.pw_gid)
+        os.setegid(user.pw_gid)
+        os.seteuid(user.pw_uid)
+
+
+@contextmanager
+def changing(session: Session, verb: str, subject: str) -> Iterator[Connection]:
+    from integrity.hub import audit
+
+    with open_database(session) as database, database.transaction() as c:
+        yield c
+        who, at = getpass.getuser(), int(time.time())
+        audit.record(c, at=at, who=who, address=audit.COMMAND_LINE, verb=verb, subject=subject, outcome="done")
+
+
+def create_if_missing(session: Session) -> None:
+    """Create an SQLite database with the first command that needs one; PostgreSQL's is created by ``hub migrate``."""
+    place = find_database(session)
+    if place.startswith("/") and not os.path.exists(place):
+        from integrity.hub.database import HubDatabase
+        from integrity.hub.migrate import migrate as run_migrations
+
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        create_file(place)
+        with closing(HubDatabase.open(place, any_revision=True)) as database:
+            run_migrations(database)
+
+
+def create_file(place: str) -> None:
+    """Create an SQLite file for its owner only, who is that of the folder: SQLite gives the log the same rights."""
+    folder = os.path.dirname(place)
+    if not place.startswith("/") or os.path.exists(place) or not os.path.isdir(folder):
+        return
+    os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    if os.geteuid() == 0:  # the folder may be that of the unit's user
+        owner = os.stat(folder)
+        os.chown(place, owner.st_uid, owner.st_gid)
+
+
+def find_database(session: Session) -> str:
+    given = session.config.hub_server.database
+    if given:
+        return given
+    try:
+        return os.path.join(find_folder(session), _FILE).decode()
+    except UnicodeDecodeError as error:
+        raise HubDatabaseError("the folder of the catalog is not UTF-8; set [hub_server] database") from error
+
+
+def find_folder(session: Session) -> bytes:
+    """Return the absolute path of the folder of the hub's files: the unit's, which is root's too, or the catalog's."""
+    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0]
+    if not folder:
+        is_system = os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME")
+        folder = _SYSTEM_FOLDER if is_system else os.path.dirname(session.catalog_path)
+    return os.path.abspath(folder)
+
+
+@click.group(
+    epilog=examples(
+        ("integrity hub tree list", "which shared trees there are, and whether they are read in time"),
+        ("integrity hub tree rebind archive --moved", "after its files were moved to another file system"),
+        ("integrity hub tree forget archive", "delete its records on the hub"),
+    )
+)
+def tree() -> None:
+    """List, forget or rename the shared trees of a hub."""
+
+
+@tree.command(
+    "list", epilog=examples(("integrity hub tree list", "all trees"), ("integrity hub tree list --json", "for scripts"))
+)
+@click.pass_obj
+def list_trees(session: Session) -> int:
+    """List the shared trees: whether everything is read in time, and which boxes may read them."""
+    require_hub()
+    from integrity.hub.members import find_granted_boxes
+    from integrity.hub.shards.promise import find_promises, tree_object
+
+    now = int(time.time())
+    with open_database(session) as database, database.read() as c:
+        found = find_promises(c, session.config.hub_server.shard_lease_s, now)
+        boxes = {one.name: find_granted_boxes(c, one.name) for one in found}
+    for one in found:
+        who = ", ".join(boxes[one.name]) or "no box"
+        session.output.tell(f"{printable(one.name)}: {one.describe(now)} Allowed to read it: {who}.")
+        session.output.give("hub_tree", {**tree_object(one, now), "allowed": boxes[one.name]})
+    if not found:
+        session.output.say("There is no shared tree yet. A box that has `shared` in a [[root]] makes it when it works.")
+    return ExitCode.OK
+
+
+@tree.command(
+    epilog=examples(
+        ("integrity hub tree forget archive", "shows what goes, and asks"),
+        ("integrity hub tree forget archive --yes", "without asking"),
+    )
+)
+@click.option("--yes", "is_yes", is_flag=True, help="Don't ask for confirmation.")
+@click.argument("name")
+@click.pass_obj
+def forget(session: Session, name: str, is_yes: bool) -> int:
+    """
+    Delete what the hub has of a shared tree: its parts, their records, and its findings. No file is touched.
+
+    No box may work on a tree of this name any more, until `hub allow BOX --tree NAME` lets it: then it begins anew.
+    """
+    require_hub()
+    from integrity.hub.schema import shared_tree
+    from integrity.hub.shards.promise import find_promises
+    from integrity.hub.shards.tree_disks import forget_tree, get_tree_id
+
+    now = int(time.time())
+    with open_database(session) as database, database.read() as c:
+        get_tree_id(c, name, locks=False)
+        (promise,) = find_promises(c, session.config.hub_server.shard_lease_s, now, shared_tree.c.name == name)
+    size = f"{promise.shards:,} parts, {promise.files:,} files, {promise.workers:,} workers now"
+    confirm(f"Forget what is recorded of the shared tree {printable(name)} ({size})?", is_yes=is_yes)
+    with changing(session, "forget_tree", name) as c:
+        forget_tree(c, name, now)
+    session.output.say(f"{printable(name)}: forgotten. Take `shared` out of the configuration of its boxes.")
+    session.output.give("hub_tree_forgotten", {"name": name, "shards": promise.shards, "files": promise.files})
+    return ExitCode.OK
+
+
+@tree.command(
+    epilog=examples(
+        ("integrity hub tree rebind archive films", 'rename it; then `shared = "films"` on its boxes'),
+        ("integrity hub tree rebind archive --moved", "its files are on another file system now"),
+    )
+)
+@click.option("--moved", "is_moved", is_flag=True, help="The files were moved: the next box says which folder it is.")
+@click.option("--yes", "is_yes", is_flag=True, help="Don't ask for confirmation.")
+@click.argument("name")
+@click.argument("new_name", required=False)
+@click.pass_obj
+def rebind(session: Session, name: str, new_name: str | None, is_moved: bool, is_yes: bool) -> int:
+    """
+    Rename a shared tree, or have it read at another place. All records stay.
+
+    After --moved everything is read against the old records: what was damaged on the way is found.
+    """
+    require_hub()
+    from integrity.hub.members import read_grants
+    from integrity.hub.shards.tree_disks import get_tree_id, release_folder, rename_tree
+
+    if not is_moved and new_name is None:
+        raise click.UsageError("give a new name, or --moved")
+    read_grants((), () if new_name is None else (new_name,))
+    with open_database(session) as database, database.read() as c:
+        get_tree_id(c, name, locks=False)
+    what = [f"rename it to {printable(new_name)}"] if new_name is not None else []
+    what += ["let the next box say which folder it is"] if is_moved else []
+    confirm(f"Shared tree {printable(name)}: {' and '.join(what)}?", is_yes=is_yes)
+    with changing(session, "rebind_tree", name) as c:
+        if is_moved:
+            release_folder(c, name, int(time.time()))
+        if new_name is not None:
+            rename_tree(c, name, new_name)
+    now_called = name if new_name is None else new_name
+    if new_name is not None:
+        session.output.say(f"{printable(name)} is called {printable(new_name)} now: change `shared` on its boxes.")
+    if is_moved:
+        session.output.say(f"{printable(now_called)}: the next box that works on it says which folder it is.")
+    session.output.give("hub_tree_rebound", {"name": now_called, "former_name": name, "is_moved": is_moved})
+    return ExitCode.OK
 
 
 _SETS = click.option(
@@ -79,7 +266,7 @@ def run(session: Session, sets_password: bool) -> int:
     from integrity.cli.daemon import set_up_logging
     from integrity.hub.database import HubDatabase
     from integrity.hub.server import run_hub
-    from integrity.service.sd_notify import Notifier
+    from integrity.service.process import Notifier
     from integrity.service.startup import limit_memory_use
 
     limit_memory_use()
@@ -166,7 +353,6 @@ def allow(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, .
 
 
 def _describe_grants(box: str, granted: Grants) -> str:
-    """Return what a box may be in, and how to change that."""
     if not (granted.sets or granted.trees):
         allow = program.command(f"hub allow {box} --set NAME")
         return f"{box} may be in no replica set and no shared tree. To change that: {allow}"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
-from integrity.cli.params import PATH
+from integrity.cli.params import PATH, examples
 from integrity.cli.session import Session
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def inspect(session: Session, paths: tuple[bytes, ...]) -> int:
 
     Exits with 1 if a file fails its own check, and with 3 if one can't be tested or read.
     """
-    from integrity.cli.signals import stop_on_signals
+    from integrity.cli.console import stop_on_signals
 
     with stop_on_signals() as stop:
         run = _InspectRun(session)
@@ -106,7 +105,6 @@ class _InspectRun:
             self._output.tell(f"{word}  {show_path(path)}  ({found.format}, by {by})")
 
     def finish(self) -> ExitCode:
-        """Sum up, and return the exit code."""
         from integrity.extras import how_to_install
         from integrity.inspect.outcome import CheckResult
         from integrity.words.text import count

@@ -16,8 +16,6 @@ import click
 
 from integrity import program
 from integrity.cli.exitcodes import TABLE, ExitCode, code_for_error
-from integrity.cli.global_options import accept_behind, list_repeated, make_options
-from integrity.cli.help import TASKS, find_examples
 from integrity.cli.output import (
     Output,
     OutputError,
@@ -26,6 +24,7 @@ from integrity.cli.output import (
     open_missing_streams,
     print_line,
 )
+from integrity.cli.params import TASKS, accept_behind, find_examples, list_repeated, make_options
 from integrity.cli.session import Session
 from integrity.errors import AppError
 
@@ -45,7 +44,7 @@ class CommandEntry(NamedTuple):
 SECTIONS = {
     "Check your files and backups": {
         "scan": CommandEntry("scan", "scan", "Record new and changed files, and report moved and missing ones."),
-        "scrub": CommandEntry("scrub", "scrub", "Re-read recorded files from the disk and check them for damage."),
+        "scrub": CommandEntry("scan", "scrub", "Re-read recorded files from the disk and check them for damage."),
         "compare": CommandEntry(
             "compare", "compare", "Compare your files with a backup and report which side is damaged."
         ),
@@ -61,7 +60,7 @@ SECTIONS = {
         ),
         "findings": CommandEntry("findings", "findings", "List open findings, one per line."),
         "explain": CommandEntry(
-            "explain", "explain", "Show everything known about a file: when it was verified, its findings, its copies."
+            "findings", "explain", "Show everything known about a file: when it was verified, its findings, its copies."
         ),
         "versions": CommandEntry("versions", "versions", "Show which versions of your backups have a file whole."),
     },
@@ -89,9 +88,7 @@ SECTIONS = {
     },
     "Manage folders and records": {
         "root": CommandEntry("root", "root", "List, release, rebind, pause, or resume watched folders."),
-        "forget": CommandEntry(
-            "forget", "forget", "Remove files, a watched folder, or a backup copy from the catalog."
-        ),
+        "forget": CommandEntry("root", "forget", "Remove files, a watched folder, or a backup copy from the catalog."),
         "catalog": CommandEntry("catalog", "catalog", "Check, back up, restore, or maintain the catalog."),
     },
     "Read on, measure, compute": {
@@ -112,11 +109,9 @@ class LazyGroup(click.Group):
 
     # ruff: noqa: ARG002 - the signatures are click's
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List all of them, those first that a user meets first."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load one."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -135,7 +130,6 @@ class LazyGroup(click.Group):
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=list(COMMANDS), ctx=ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list without loading anything."""
         with formatter.section("Questions and tasks"):
             formatter.write_dl(TASKS)
         for heading, entries in SECTIONS.items():
@@ -143,7 +137,6 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, entry.help) for name, entry in entries.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of exit codes."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code.value), meaning) for code, meaning in TABLE])
         name = program.find_program()
@@ -153,7 +146,6 @@ class LazyGroup(click.Group):
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Print the version and what computes MD5, then end."""
     if not value or ctx.resilient_parsing:
         return
     from integrity import __version__
@@ -202,9 +194,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Args:
         argv: without the program's name; None for the process's own.
-
-    Returns:
-        The exit code.
     """
     if argv is not None:
         return _main(list(argv))

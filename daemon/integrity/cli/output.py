@@ -120,7 +120,6 @@ def print_line(text: str, *, has_color: bool = False) -> None:
 
 
 def _print_error(line: str) -> None:
-    """Write one line to stderr at once."""
     with terminal.erased():
         click.echo(line, err=True)
 
@@ -138,7 +137,6 @@ class Lines:
         self._written_at = time.monotonic()
 
     def put(self, line: bytes) -> None:
-        """Write a line, which has its end, soon."""
         self._lines.append(line)
         self._size += len(line)
         if self._size >= _CHUNK_BYTES or time.monotonic() - self._written_at > _LONGEST_WAIT_S:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
-from integrity.cli.params import PATH, SHARE
-from integrity.cli.running import real_path
+from integrity.cli.params import PATH, SHARE, examples
+from integrity.cli.running import job_context, real_path
 from integrity.cli.session import Session
 
 if TYPE_CHECKING:
@@ -63,25 +62,16 @@ def _plan(session: Session, paths: tuple[bytes, ...], options: ProtectOptions) -
 
 
 def _protect(session: Session, paths: tuple[bytes, ...], options: ProtectOptions) -> int:
-    from integrity.cli.console import ConsoleReport
     from integrity.cli.daemon_client import borrowing
-    from integrity.cli.progress import open_progress
-    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.parity.protect import ProtectReport
-    from integrity.jobs.runner import make_context, protect
+    from integrity.jobs.runner import protect
     from integrity.model import Outcome
     from integrity.views.repair import describe_report, report_object
 
     made = ProtectReport()
-    with stop_on_signals() as stop, session.open_catalog(writes=True) as catalog:
-        progress = open_progress(is_quiet=session.output.is_quiet)
-        report = ConsoleReport(session.output, progress)
-        try:
-            context = make_context(catalog, session.config, report, jobs=None, stop=stop, shard=session.shard)
-            with borrowing(session, list(paths), context):
-                summary = protect(context, paths, options, made)
-        finally:
-            progress.close()
+    with job_context(session, session.open_catalog(writes=True)) as (context, report):
+        with borrowing(session, list(paths), context):
+            summary = protect(context, paths, options, made)
         report.show()
     session.output.give("parity", report_object(made))
     for line in describe_report(made):

@@ -1,25 +1,30 @@
-"""``integrity repair``."""
+"""``integrity repair``, and the damaged files that repairs left (``--kept``, ``--remove-kept``)."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
-from integrity.cli.output import Output
-from integrity.cli.params import PATH
+from integrity.cli.output import Output, confirm
+from integrity.cli.params import PATH, examples
+from integrity.cli.running import at_files, job_context, own_path
 from integrity.cli.session import Session
-from integrity.cli.shared_trees import at_files
+from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
-from integrity.paths import absolute, shell_word
+from integrity.paths import absolute, path_fields, shell_word
 from integrity.views.repair import describe_plan, plan_object, repaired_object
+from integrity.words.text import count, iso_time
 
 if TYPE_CHECKING:
+    from integrity.catalog.connection import Catalog
     from integrity.jobs.repair.apply import RepairedFile
+    from integrity.jobs.repair.kept import KeptReport
     from integrity.jobs.repair.plan import FilePlan
     from integrity.jobs.repair.run import RepairOptions, RepairSummary
 
@@ -75,7 +80,6 @@ def repair(
     if lists_kept or removes_kept:
         if copies or applies or copy_is_right or discards or endpoint or (lists_kept and removes_kept):
             raise click.UsageError("--kept and --remove-kept go with no other option: they repair nothing")
-        from integrity.cli.kept_files import list_kept_files, remove_kept_files
 
         with at_files(session, files, writes=removes_kept) as there:
             return list_kept_files(there, files) if lists_kept else remove_kept_files(there, files, is_yes=yes)
@@ -100,12 +104,9 @@ def _run(
     session: Session, files: tuple[bytes, ...], copies: tuple[str, ...], endpoint: str | None, options: RepairOptions
 ) -> RepairSummary:
     """Plan, and repair if the options ask for it; print the plans, then what was repaired, then what came of that."""
-    from integrity.cli.console import ConsoleReport
     from integrity.cli.daemon_client import borrowing
-    from integrity.cli.progress import open_progress
-    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.repair.targets import find_wanted
-    from integrity.jobs.runner import make_context, repair
+    from integrity.jobs.runner import repair
 
     output = session.output
     plans: list[FilePlan] = []
@@ -119,21 +120,15 @@ def _run(
         output.give("repair", repaired_object(one))
         done.append(one)
 
-    with stop_on_signals() as stop, session.open_catalog(writes=True) as catalog:
-        wanted = find_wanted(catalog, session.config, files, copies, endpoint)
-        progress = open_progress(is_quiet=output.is_quiet)
-        report = ConsoleReport(output, progress)
-        try:
-            context = make_context(catalog, session.config, report, jobs=None, stop=stop, shard=session.shard)
-            with borrowing(session, list(dict.fromkeys(one.target.root.path for one in wanted)), context):
-                summary = repair(context, wanted, options, report_plan, report_repaired)
-        finally:
-            progress.close()
-        for plan in plans:
-            _print_plan(output, plan, applies=options.applies)
-        for one in done:
-            _print_repaired(output, one)
-        report.show()
+    with job_context(session, session.open_catalog(writes=True)) as (context, report):
+        wanted = find_wanted(context.catalog, session.config, files, copies, endpoint)
+        with borrowing(session, list(dict.fromkeys(one.target.root.path for one in wanted)), context):
+            summary = repair(context, wanted, options, report_plan, report_repaired)
+    for plan in plans:
+        _print_plan(output, plan, applies=options.applies)
+    for one in done:
+        _print_repaired(output, one)
+    report.show()
     return summary
 
 
@@ -206,3 +201,64 @@ def _print_end(
         words += ["--copy-is-right"] if copy_is_right else []
         command = program.command("repair", *files, *words, "--apply")
         output.say(f"This is only a plan; nothing was changed. To repair:  {command}")
+
+
+def list_kept_files(session: Session, paths: Sequence[bytes]) -> ExitCode:
+    with session.open_catalog(writes=False) as catalog:
+        from integrity.jobs.repair.kept import list_kept
+
+        found = list_kept(catalog, [own_path(path) for path in paths])
+    _print_all(session, found)
+    if not found:
+        session.output.say("no repair left a damaged file")
+        return ExitCode.OK
+    size = sum(one.kept.stamps[0] for one in found)
+    remove = program.command("repair --remove-kept", *paths)
+    session.output.say(f"{count(len(found), 'damaged file')} kept ({format_size(size)}); to remove:  {remove}")
+    return ExitCode.OK
+
+
+def remove_kept_files(session: Session, paths: Sequence[bytes], *, is_yes: bool) -> ExitCode:
+    """Remove the files that repairs left, each after the repaired file was verified."""
+    with session.open_catalog(writes=True) as catalog:
+        from integrity.jobs.repair.kept import KeptState, list_kept
+
+        found = list_kept(catalog, [own_path(path) for path in paths])
+        if not found:
+            session.output.say("no repair left a damaged file")
+            return ExitCode.OK
+        if not (is_yes or session.output.is_json):
+            _print_all(session, found)
+        confirm(f"Remove {count(len(found), 'damaged file')} after verifying the repaired ones?", is_yes=is_yes)
+        done, is_interrupted = _remove(session, catalog, found)
+    _print_all(session, done)
+    if is_interrupted:
+        return ExitCode.INTERRUPTED
+    is_done = len(done) == len(found) and all(one.state in (KeptState.REMOVED, KeptState.GONE) for one in done)
+    return ExitCode.OK if is_done else ExitCode.INCOMPLETE
+
+
+def _remove(session: Session, catalog: Catalog, found: Sequence[KeptReport]) -> tuple[list[KeptReport], bool]:
+    from integrity.cli.console import ConsoleReport, NoProgress, stop_on_signals
+    from integrity.cli.daemon_client import borrowing
+    from integrity.jobs.runner import make_context, remove_kept
+
+    with stop_on_signals() as stop:
+        report = ConsoleReport(session.output, NoProgress())
+        context = make_context(catalog, session.config, report, jobs=None, stop=stop)
+        with borrowing(session, [one.root.path for one in found], context):
+            done = remove_kept(context, found)
+        report.show()
+        return done, stop.is_set()
+
+
+def _print_all(session: Session, found: Sequence[KeptReport]) -> None:
+    output, now = session.output, int(time.time())
+    for one in found:
+        age = f"{format_size(one.kept.stamps[0])}, {format_duration(max(0, now - one.kept.kept_at))} old"
+        state = f"{one.state.value.replace('_', ' ')}{f': {printable(one.reason)}' if one.reason else ''}"
+        output.tell(f"{show_path(one.path)}: {state}  ({age})")
+        repaired = absolute(one.root.path, one.kept.place.path)
+        fields = {"state": one.state.value, "reason": one.reason, "size_bytes": one.kept.stamps[0]}
+        times = {"kept_at": iso_time(one.kept.kept_at)}
+        output.give("kept_file", path_fields("path", one.path) | path_fields("repaired", repaired) | fields | times)

@@ -13,8 +13,7 @@ import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
-from integrity.cli.params import PATH
+from integrity.cli.params import PATH, examples
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 from integrity.extras import require_hub, require_web
@@ -24,8 +23,7 @@ from integrity.service.systemd.installed import Scope, find_packaged
 
 if TYPE_CHECKING:
     from integrity.config import Config
-    from integrity.service.systemd.manager import SystemdStep
-    from integrity.service.systemd.units import UnitChange
+    from integrity.service.systemd.units import SystemdStep, UnitChange
 
 _GROUP = "integrity"
 
@@ -86,7 +84,7 @@ def install(
     again after an upgrade. Files that you edited are not replaced without --force: use a drop-in (systemctl edit
     integrity) instead.
     """
-    from integrity.service.systemd import manager, units
+    from integrity.service.systemd import units
 
     scope = _choose(is_user, root_folder)
     if now and root_folder is not None:
@@ -116,18 +114,18 @@ def install(
         _tell(session, change)
     for danger in units.find_dangers(place) if scope is Scope.SYSTEM and root_folder is None else ():
         session.output.warn(danger)
-    steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope, files)
+    steps, starting = units.steps_to_install(scope, files), units.steps_to_start(scope, files)
     if root_folder is not None:
         return ExitCode.OK
     _tell_recipients(session)
-    if not manager.is_running(scope):
+    if not units.is_running(scope):
         _say_steps(session, "systemd does not run here, so nothing was started. Where it does:", [*steps, *starting])
         return ExitCode.OK
-    manager.take(steps)
+    units.take(steps)
     if not is_user:
         _share_config()
         _require_writable(writes)
-    manager.take(starting if now else [])
+    units.take(starting if now else [])
     if now:
         session.output.say(f"started; see how it does:  {program.command('status')}")
         if has_page:
@@ -152,7 +150,7 @@ def install(
 @click.pass_obj
 def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int:
     """Stop the service, the page and the hub, and remove their files; the catalog, the config and the users stay."""
-    from integrity.service.systemd import manager, units
+    from integrity.service.systemd import units
 
     scope = _choose(is_user, root_folder)
     is_system = scope is Scope.SYSTEM
@@ -176,14 +174,14 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
         )
         if units.find_state(unit) is not units.UnitState.ABSENT or unit.path.endswith(b"/integrity.service")
     ]
-    is_managed = root_folder is None and manager.is_running(scope)
+    is_managed = root_folder is None and units.is_running(scope)
     if is_managed and units.find_state(files[0]) is not units.UnitState.ABSENT:
-        manager.take(manager.steps_to_stop(scope, files))
+        units.take(units.steps_to_stop(scope, files))
     changes = units.uninstall(files)
     for change in changes:
         _tell(session, change)
     if is_managed:
-        manager.take(manager.steps_to_forget(scope, files))
+        units.take(units.steps_to_forget(scope, files))
     if not changes:
         session.output.say("no service is installed")
     for place in (*units.find_drop_ins(files), *(_kept(session) if root_folder is None else ())):
@@ -281,9 +279,9 @@ def _find_written_folders() -> list[bytes]:
 
 def _require_writable(folders: list[bytes]) -> None:
     """Refuse to start a service that can't write where it must, and say what lets it."""
-    from integrity.service.systemd import manager, units
+    from integrity.service.systemd import units
 
-    folder = manager.find_unwritable(units.find_closed(folders))
+    folder = units.find_unwritable(units.find_closed(folders))
     if folder is not None:
         way = f"install -d -o integrity -g integrity -m 750 {shell_path(folder)}"
         raise ConfigError(

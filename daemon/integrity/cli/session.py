@@ -15,7 +15,7 @@ from integrity.errors import CatalogExists, CatalogMissing, ConfigError, show_pa
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.config import Config
-    from integrity.files.scope import TreeScope
+    from integrity.files.excludes import TreeScope
 
 
 class Session:
@@ -23,7 +23,6 @@ class Session:
     One call of the program.
 
     Args:
-        config_path: of ``--config``; None for the default place.
         catalog_option: of ``--catalog``; None for the config's.
     """
 
@@ -62,7 +61,7 @@ class Session:
 
     def set_up_output(self) -> None:
         """Set up streams and logging as the options so far say."""
-        from integrity.cli.logs import set_up_logging  # here, for --help does without
+        from integrity.cli.terminal import set_up_logging  # here, for --help does without
 
         set_up_streams(is_json=self.output.is_json)
         set_up_logging(self.output.verbosity)

@@ -8,10 +8,11 @@ I2  A configuration that is there is never replaced: the difference is shown, an
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from integrity.cli.help import examples
-from integrity.cli.params import DURATION, PATH
+from integrity.cli.params import DURATION, PATH, examples
 from integrity.cli.session import Session
 
 
@@ -61,42 +62,18 @@ from integrity.cli.session import Session
 @click.option("--no-test", is_flag=True, help="Don't test whether damage is found and mail is accepted.")
 @click.option("--no-service", is_flag=True, help="Don't install and start the service.")
 @click.pass_obj
-def setup(
-    session: Session,
-    is_yes: bool,
-    roots: tuple[bytes, ...],
-    archives: tuple[bytes, ...],
-    copies: tuple[tuple[bytes, bytes], ...],
-    no_copies: bool,
-    windows: str | None,
-    verify_every_s: int | None,
-    mail_to: tuple[str, ...],
-    mail_server: str | None,
-    mail_password_file: bytes | None,
-    push: tuple[str, ...],
-    page: str | None,
-    page_actions: str | None,
-    no_test: bool,
-    no_service: bool,
-) -> int:
+def setup(session: Session, /, is_yes: bool, no_test: bool, no_service: bool, **given: Any) -> int:
     """
     Set up the service: find your disks and backups, ask a few questions, test, and start it.
 
     Nothing is changed before the last question; an existing configuration is never replaced. Without a terminal give
     --yes, which takes the proposed answers where no option gives another.
     """
-    from integrity.cli.setup_alerts import GivenAlerts
     from integrity.cli.setup_finish import run_setup
-    from integrity.cli.setup_flow import GivenAnswers
-    from integrity.cli.setup_page import GivenPage
-    from integrity.cli.setup_questions import Asker, interrupting_signals, require_terminal
+    from integrity.cli.setup_questions import Asker, Given, interrupting_signals, require_terminal
 
     if not is_yes:
         require_terminal(is_json=session.output.is_json)
-    alerts = GivenAlerts(mail_to, mail_server or "", mail_password_file or b"", push)
-    given = GivenAnswers(
-        roots, archives, copies, no_copies, windows, verify_every_s, alerts, GivenPage(page, page_actions)
-    )
     asker = Asker(session.output, asks=not is_yes)
     with interrupting_signals():
-        return run_setup(session, asker, given, tests=not no_test, installs=not no_service)
+        return run_setup(session, asker, Given(**given), tests=not no_test, installs=not no_service)

@@ -1,6 +1,8 @@
 """
 Write the configuration that ``integrity setup`` agreed on, start the service, and say what happens next.
 
+Also looks for what rotted before today, in backups that keep versions: what is recorded from now on can not show it.
+
 I1  The configuration is written whole, under a free name, or not at all. If the service can't be installed afterwards,
     the message has the command that goes on from there.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import difflib
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,27 +20,33 @@ import click
 
 from integrity import program
 from integrity.alerts.status import sends_messages
+from integrity.cli.console import stop_on_signals
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
-from integrity.cli.setup_alerts import AlertQuestions
-from integrity.cli.setup_flow import GivenAnswers, SetupQuestions, SetupResult
-from integrity.cli.setup_history import look_back
-from integrity.cli.setup_page import PageQuestions, finish_page
-from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
+from integrity.cli.setup_flow import SetupResult, ask_everything, finish_page
+from integrity.cli.setup_questions import Asker, Dialog, Given, parse_choice, without_interruption, wrap
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
+from integrity.config.copy_urls import keeps_versions
 from integrity.config.sample import write_config
-from integrity.errors import AppError, ConfigError, show_path
-from integrity.files.new_file import find_obstacle, write_new_file
+from integrity.errors import AppError, ConfigError, CopyUnreachable, ReadInterrupted, show_path
+from integrity.files.replace_file import find_obstacle, write_new_file
 from integrity.installation import describe_removal
+from integrity.jobs.compare.source import make_source
 from integrity.jobs.parity.estimate import estimate_time
-from integrity.paths import path_fields, shell_path
-from integrity.service.systemd import manager, units
+from integrity.jobs.versions.history import Here, SilentChange, digest_file, find_silent_changes
+from integrity.paths import path_fields, shell_path, shell_word
+from integrity.service.systemd import units
 from integrity.service.systemd.installed import Scope
 from integrity.service.systemd.units import UnitState
 from integrity.views import setup as views
+from integrity.views.copies import describe_silent_change, silent_change_object
+from integrity.words.text import count, local_time
 
 if TYPE_CHECKING:
+    from integrity.cli.output import Output
     from integrity.cli.session import Session
+    from integrity.config import ConfiguredCopy
+    from integrity.copies.versions import CopyVersion
 
 _PROPOSED = b".proposed"
 
@@ -51,7 +60,7 @@ class ServicePlan:
     why_not: str = ""
 
 
-def run_setup(session: Session, asker: Asker, given: GivenAnswers, *, tests: bool, installs: bool) -> int:
+def run_setup(session: Session, asker: Asker, given: Given, *, tests: bool, installs: bool) -> int:
     """
     Look, ask, test, write, start.
 
@@ -73,7 +82,7 @@ def run_setup(session: Session, asker: Asker, given: GivenAnswers, *, tests: boo
 class _Setup:
     """One run of the command."""
 
-    def __init__(self, session: Session, asker: Asker, given: GivenAnswers, *, tests: bool, installs: bool) -> None:
+    def __init__(self, session: Session, asker: Asker, given: Given, *, tests: bool, installs: bool) -> None:
         self._session, self._output, self._asker = session, session.output, asker
         self._given, self._tests = given, tests
         self._place = session.config_place
@@ -100,16 +109,15 @@ class _Setup:
 
     @property
     def _install_command(self) -> str:
-        """The command that installs what was agreed on, and starts it."""
         user = ["--user"] if self._plan.scope is Scope.USER else []
         return program.command("service install", *user, *self._install_options, "--now")
 
     def run(self) -> int:
         self._require_writable()
         self._introduce()
-        result = self._make_questions().run()
+        result = ask_everything(self._make_dialog())
         if self._is_systems:
-            choice = result.page.choice
+            choice = result.page
             self._install_options = ["--web"] * choice.is_wanted + ["--allow-repair"] * choice.repairs
         text = self._make_text(result)
         if self._compare(text) if self._has_config else self._write(result, text):
@@ -123,17 +131,12 @@ class _Setup:
 
     @property
     def _is_systems(self) -> bool:
-        """Whether the system's service is installed."""
         return self._plan.scope is Scope.SYSTEM and not self._plan.why_not
 
-    def _make_questions(self) -> SetupQuestions:
-        is_users = self._plan.scope is Scope.USER
-        gains_privileges = bool(self._plan.why_not) or is_users
-        output, asker, given, base = self._output, self._asker, self._given, self._base
-        alerts = AlertQuestions(output, asker, given.alerts, base, gains_privileges=gains_privileges, tests=self._tests)
-        installed = units.find_page_units() if self._is_systems else units.PageUnits()
-        page = PageQuestions(output, asker, given.page, base, installed, is_users=not self._is_systems)
-        return SetupQuestions(self._session, asker, given, base, alerts, page)
+    def _make_dialog(self) -> Dialog:
+        gains_privileges = bool(self._plan.why_not) or self._plan.scope is Scope.USER
+        is_users = not self._is_systems
+        return Dialog(self._session, self._asker, self._given, self._base, gains_privileges, is_users, self._tests)
 
     def _tell_problems(self, result: SetupResult) -> int:
         """Say which alerts could not be sent; return the exit code."""
@@ -185,7 +188,6 @@ class _Setup:
         return ServicePlan(scope, script)
 
     def _find_reason(self, scope: Scope, *, installs: bool) -> str:
-        """Return why no service is installed; empty if one is."""
         if not installs:
             return "as --no-service says"
         if self._place != default_config_path():
@@ -193,7 +195,7 @@ class _Setup:
         if self._session.catalog_path != default_catalog_path() and scope is Scope.SYSTEM:
             folder = show_path(os.path.dirname(default_catalog_path()))
             return f"it can write only in {folder}, and the catalog is elsewhere"
-        return "" if manager.is_running(scope) else "systemd does not run here"
+        return "" if units.is_running(scope) else "systemd does not run here"
 
     def _require_writable(self) -> None:
         """
@@ -231,7 +233,7 @@ class _Setup:
         tell = self._output.say
         tell()
         tell(f"The configuration, {show_path(self._place)}:")
-        for line in views.sum_up_config(result.config, result.page.choice):
+        for line in views.sum_up_config(result.config, result.page):
             tell(wrap(line))
         what = "Write it" if self._plan.why_not else "Write it, and install and start the service"
         if not self._agrees(f"{what}? yes, no, or show (the file)", text):
@@ -325,7 +327,6 @@ class _Setup:
         self._output.give("config", path_fields("path", place) | {"toml": text, "written": is_written})
 
     def _start(self) -> None:
-        """Install and start the service."""
         if self._plan.why_not:
             return
         from integrity.cli.service import install
@@ -375,10 +376,10 @@ class _Setup:
         if not any(root.parity_percent for root in result.config.roots):
             say()
             say(wrap(views.describe_parity(result.size_bytes, max(result.record_s, estimate_time(result.size_bytes)))))
-        if result.page.choice.is_wanted:
+        if result.page.is_wanted:
             say()
-            finish_page(self._output, self._asker, result.page, is_running=self._is_systems)
-        if result.mail.mail.to and self._tests and not result.mail.is_confirmed and not result.mail.problem:
+            finish_page(self._output, self._asker, result.config.web, result.page, is_running=self._is_systems)
+        if result.mail.is_wanted and self._tests and not result.mail.is_confirmed and not result.mail.problem:
             say()
             say("If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the")
             say(f"configuration, and try again: {program.command('alert test')}")
@@ -406,7 +407,7 @@ class _Setup:
             job += f" --config {shell_path(self._place)}"
         say(wrap(f"No service was installed: {self._plan.why_not}. Record your files now:"))
         say(f"  {program.command('scan')}")
-        if manager.is_running(self._plan.scope) and self._place == default_config_path():
+        if units.is_running(self._plan.scope) and self._place == default_config_path():
             say("To install the service later:")
             say(f"  {self._install_command}")
         say(wrap("What it does, mail included, this does as well; start it at boot, by cron say (crontab -e):"))
@@ -432,7 +433,7 @@ def _blame(result: SetupResult, problem: str) -> SetupResult:
 
 def _find_next_steps(result: SetupResult) -> views.NextSteps:
     """Find out when the service does what for the first time."""
-    from integrity.config.times import read_schedule
+    from integrity.config.units import read_schedule
     from integrity.service.schedule.clock import TriggerTimes, local_zone, parse_windows
 
     now, zone, config = int(time.time()), local_zone(), result.config
@@ -445,3 +446,53 @@ def _find_next_steps(result: SetupResult) -> views.NextSteps:
         compare_at=compare.next_after(now) if config.copies else None,
         alive_at=now + config.alerts.alive_every_s if sends_messages(config) else None,
     )
+
+
+def look_back(output: Output, copies: Sequence[ConfiguredCopy], *, waits: bool) -> None:
+    """
+    Tell which files changed under the same time, according to the versions of each backup.
+
+    Args:
+        waits: somebody sees this, and can end it by Ctrl-C; otherwise the command is told.
+    """
+    for copy in copies:
+        if not keeps_versions(copy.url):
+            continue
+        command = program.command("history", shell_word(copy.name))
+        if not waits:
+            output.say(wrap(f"To find what rotted before today, in the versions of {copy.name}: {command}"))
+            continue
+        output.say()
+        output.say(wrap(f"Looking for what rotted before today, in {copy.name} (Ctrl-C ends this) ..."))
+        try:
+            _look_into(output, copy)
+        except ReadInterrupted:
+            output.say(wrap(f"Ended. To look again: {command}"))
+            return
+        except (ConfigError, CopyUnreachable) as error:
+            output.warn(f"{error}; then look again: {command}")
+
+
+def _look_into(output: Output, copy: ConfiguredCopy) -> None:
+    def tell(version: CopyVersion, number: int, of: int) -> None:
+        output.note(f"version {number:,} of {of:,}, of {local_time(version.taken_at)}")
+
+    found = list[SilentChange]()
+    with stop_on_signals() as stop:
+        for one in find_silent_changes(make_source(copy, copy.url), copy.of, digest_file, stop=stop, tell=tell):
+            if isinstance(one, SilentChange):
+                found.append(one)
+                for line in describe_silent_change(one):
+                    output.say(line)
+                output.give("silent_change", silent_change_object(one, copy.name))
+            else:
+                output.warn(f"{show_path(one.path)}: can't be read in {one.version.name}: {one.reason}")
+    if not found:
+        output.say("No file changed there under the same time.")
+        return
+    newer = [one for one in found if one.here is Here.NEWER]
+    output.say(wrap(f"{count(len(found), 'file')} changed under the same time, before anything was recorded here."))
+    if newer:
+        output.say("Open those that have the newer content. If one is damaged, its older version is the good one;")
+        output.say("once your files are recorded, this shows which backups have that:")
+        output.say(f"  {program.command('versions', shell_path(newer[0].path))}")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
@@ -27,9 +27,54 @@ from integrity.cli.output import Output
 from integrity.errors import ConfigError, printable, show_path
 from integrity.paths import shell_path
 
+if TYPE_CHECKING:
+    from integrity.cli.session import Session
+    from integrity.config import Config
+
 T = TypeVar("T")
 
 NONE = "none"
+
+
+class Given(NamedTuple):
+    """Answers that were given as options; None or empty: to be asked."""
+
+    roots: tuple[bytes, ...]
+    archives: tuple[bytes, ...]
+    copies: tuple[tuple[bytes, bytes], ...]
+    no_copies: bool
+    windows: str | None
+    verify_every_s: int | None
+    mail_to: tuple[str, ...]
+    mail_server: str | None
+    mail_password_file: bytes | None
+    push: tuple[str, ...]
+    page: str | None
+    page_actions: str | None
+
+
+class Dialog(NamedTuple):
+    """
+    What all questions share.
+
+    Args:
+        base: the configuration so far; the defaults if there is none.
+        gains_privileges: as in ``find_mail_ways``.
+        is_users: the service is a user's own, which may write what the user may.
+        tests: whether to test that damage is found and alerts are accepted.
+    """
+
+    session: Session
+    asker: Asker
+    given: Given
+    base: Config
+    gains_privileges: bool
+    is_users: bool
+    tests: bool
+
+    @property
+    def output(self) -> Output:
+        return self.session.output
 
 
 class Asker:
@@ -37,7 +82,6 @@ class Asker:
     Ask, or take the default.
 
     Args:
-        output: for what is explained before a question.
         asks: False takes every default.
     """
 
@@ -51,7 +95,6 @@ class Asker:
         Return the parsed answer; ask again while it can't be used.
 
         Args:
-            question: one line.
             default: the answer of who presses Enter, as it would be typed.
             parse: raises ConfigError or ValueError for what can't be used.
             explanation: lines between the question and the place to type.
@@ -171,7 +214,6 @@ def parse_paths(text: str, listed: Sequence[bytes]) -> list[bytes]:
     Parse "1, 3-4, /mnt/x", "all" or "none".
 
     Args:
-        text: the answer.
         listed: what the numbers stand for, from 1.
 
     Raises:
@@ -205,12 +247,7 @@ def _parse_path(name: str, listed: Sequence[bytes]) -> list[bytes]:
 
 
 def require_terminal(*, is_json: bool) -> None:
-    """
-    Refuse to ask where nobody can answer.
-
-    Raises:
-        ConfigError: with what to do instead.
-    """
+    """Refuse to ask where nobody can answer."""
     if is_json:
         raise ConfigError("setup --json asks nothing: give --yes, and answers as options")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

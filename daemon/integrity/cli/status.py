@@ -10,12 +10,10 @@ import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
-from integrity.cli.help import examples
 from integrity.cli.output import print_line
-from integrity.cli.params import PATH
-from integrity.cli.running import real_path
+from integrity.cli.params import PATH, examples
+from integrity.cli.running import lead_to_hub, real_path
 from integrity.cli.session import Session
-from integrity.cli.shared_trees import lead_to_hub
 from integrity.errors import AppError, ConfigError, printable, show_path
 from integrity.model import RootState
 from integrity.paths import path_fields

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
 from integrity.cli.output import OutputError, abandon_stdout
-from integrity.cli.params import ALGORITHM, PATH, SIZE
+from integrity.cli.params import ALGORITHM, PATH, SIZE, examples
 from integrity.cli.session import Session
 
 
@@ -20,14 +19,11 @@ class SumOptions:
     The options, as they were given.
 
     Attributes:
-        names: at least one.
         chosen: names of algorithms; empty for the default.
         style: "gnu", "bsd", "hashdeep", or None for the default.
         mark: of the mode, in GNU lines; None for the default.
         told: "quiet", "status", "warn", or None.
         matches: manifests of ``--match``; at most one of the three is given.
-        excludes: manifests of ``--not-match``.
-        audits: manifests of ``--audit``.
     """
 
     names: tuple[bytes, ...]
@@ -48,7 +44,6 @@ class SumOptions:
 
     @property
     def known(self) -> tuple[bytes, ...]:
-        """The manifests that files are held against, in any of the three ways."""
         return self.matches or self.excludes or self.audits
 
     def validate(self) -> None:

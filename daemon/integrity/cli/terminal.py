@@ -1,23 +1,24 @@
 """
-The terminal: how many cells text takes, and the one line that is redrawn to show progress.
+The terminal: how many cells text takes, the one line that is redrawn to show progress, and log lines beside it.
 
 Whoever prints while the line is shown erases it first; it is drawn again below.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TextIO
 
 _NO_CELL = frozenset({"Mn", "Me", "Cf"})
 _EMOJI_VARIANT = "\ufe0f"  # makes the character before it wide, where the terminal knows that
 
 
 def count_cells(text: str) -> int:
-    """Return how many cells text takes at most."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
@@ -77,3 +78,16 @@ def _write(text: str) -> None:
     # Written past Python's buffer, which would keep what it could not write and fail again when the program ends.
     with suppress(OSError):
         os.write(sys.stderr.fileno(), text.encode(sys.stderr.encoding or "ascii", "backslashreplace"))
+
+
+def set_up_logging(verbosity: int) -> None:
+    """Send log lines to stderr: warnings, with ``-v`` each run's steps, with ``-vv`` each file."""
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
+    handlers = [_LogLines(sys.stderr)]
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", handlers=handlers, force=True)
+
+
+class _LogLines(logging.StreamHandler[TextIO]):
+    def emit(self, record: logging.LogRecord) -> None:
+        with erased():
+            super().emit(record)

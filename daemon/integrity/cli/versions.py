@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.help import examples
-from integrity.cli.params import PATH
+from integrity.cli.params import PATH, examples
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
 from integrity.errors import ReadInterrupted, show_path
@@ -36,7 +35,7 @@ def versions(session: Session, file: bytes, copy: bytes | None) -> int:
     Exits with 0 if a version has the recorded content; 1 if none has it, or if one that was made before the file was
     recorded has another content of the same size and time; 3 if a copy can't be read.
     """
-    from integrity.cli.signals import stop_on_signals
+    from integrity.cli.console import stop_on_signals
     from integrity.jobs.versions.of_file import find_histories
     from integrity.views.copies import describe_history, version_objects
 
@@ -80,7 +79,7 @@ def history(session: Session, copy: bytes, path: bytes | None) -> int:
 
     Exits with 0 if nothing was found, 1 if something was, 3 if something could not be read.
     """
-    from integrity.cli.signals import stop_on_signals
+    from integrity.cli.console import stop_on_signals
     from integrity.jobs.compare.source import find_series
     from integrity.jobs.versions.history import SilentChange, find_silent_changes, look_up_digests
     from integrity.views.copies import describe_silent_change, silent_change_object

@@ -8,17 +8,54 @@ name carries the unit; ``key`` is its name in the file where that differs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, dataclass_transform
 
 from integrity.config import parsers
 from integrity.config.copy_urls import hide_secrets
 from integrity.config.parsers import Parsed
 from integrity.config.places import default_catalog_path
-from integrity.config.table import SettingsTable, table
 from integrity.config.units import spell_duration, spell_share, spell_size
 from integrity.model import Policy
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def table(cls: type[T]) -> type[T]:
+    """Let a subclass of ``SettingsTable`` have fields."""
+    return dataclass(init=False, repr=False, eq=False, match_args=False)(cls)
+
+
+class SettingsTable:
+    """What all tables of the configuration share."""
+
+    def __init__(self, **values: Any) -> None:
+        for one in fields(self):  # type: ignore[arg-type] # its subclasses have fields
+            if one.name in values:
+                value = values.pop(one.name)
+            elif one.default_factory is not MISSING:
+                value = one.default_factory()
+            elif one.default is not MISSING:
+                value = one.default
+            else:
+                raise TypeError(f"{type(self).__name__}: {one.name} is missing")
+            object.__setattr__(self, one.name, value)
+        if values:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(values)}")
+
+    def __setattr__(self, name: str, _: object) -> None:
+        raise FrozenInstanceError(name)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
 
 class Presence(StrEnum):
@@ -149,12 +186,10 @@ class RootSettings(SettingsTable):
 
     @property
     def mass_change_files(self) -> int:
-        """Return the file count of ``mass_change``."""
         return self.mass_change.files
 
     @property
     def mass_change_percent(self) -> int:
-        """Return the percentage of ``mass_change``."""
         return self.mass_change.percent
 
 
@@ -362,7 +397,6 @@ class Web(SettingsTable):
 
     @property
     def has_tls(self) -> bool:
-        """Return whether the page itself speaks HTTPS."""
         return self.self_signed or bool(self.tls_certificate)
 
     @property

@@ -191,7 +191,6 @@ def _keys(kind: type) -> list[str]:
 
 
 def key_of(kind: type, name: str) -> str:
-    """Return the name that a field of the definition has in the file."""
     found = next(each for each in fields(kind) if each.name == name)
     return str(found.metadata.get("alias", found.name))
 

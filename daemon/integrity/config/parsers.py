@@ -133,7 +133,6 @@ def parse_block_size(value: object) -> int:
 
 
 def parse_percentage(value: object) -> float:
-    """Return a percentage from text such as "5%"."""
     return parse_share(value) if isinstance(value, str) else refuse('a share such as "5%"', value)
 
 
@@ -150,7 +149,6 @@ def duration(lowest_s: int) -> Callable[[object], int]:
 
 
 def one_of(kind: type[StrEnum]) -> Callable[[object], StrEnum]:
-    """Return a parser for the values of an enumeration."""
     words = ", ".join(f'"{member.value}"' for member in kind)
 
     def parse(value: object) -> StrEnum:
@@ -222,12 +220,10 @@ def parse_copy_url(value: object) -> str:
 
 
 def parse_optional_name(value: object) -> str:
-    """Return such a name, or an empty text."""
     return "" if value == "" else parse_name(value)
 
 
 def parse_optional_copy_url(value: object) -> str:
-    """Return the location of a copy, or an empty text."""
     return "" if value == "" else parse_copy_url(value)
 
 
@@ -289,7 +285,6 @@ def parse_listen(value: object) -> str:
 
 
 def parse_address(value: object) -> str:
-    """Return an IP address, or an empty text."""
     import ipaddress
 
     try:
@@ -304,7 +299,7 @@ def parse_schedule(value: object) -> str:
     """Return the schedule of a job: a word, a time on some weekdays, or a cron expression."""
     if not isinstance(value, str):
         refuse('a cron expression with day names ("30 2 * * sun"), "hourly", "daily" or "weekly"', value)
-    from integrity.config.times import read_schedule
+    from integrity.config.units import read_schedule
 
     read_schedule(value)
     return value
@@ -314,7 +309,7 @@ def parse_windows(value: object) -> str:
     """Return the windows in which a job may run, or the cron expression that starts it."""
     if not isinstance(value, str):
         refuse('windows such as "01:00-06:00", or a cron expression ("0 1 * * sun")', value)
-    from integrity.config.times import read_windows
+    from integrity.config.units import read_windows
 
     read_windows(value)
     return value

@@ -12,14 +12,12 @@ from integrity.errors import ConfigError
 
 
 def default_config_path() -> bytes:
-    """Return the absolute path of the config file that is read if none is given."""
     if os.geteuid() == 0:
         return b"/etc/integrity/integrity.toml"
     return find_user_folder("XDG_CONFIG_HOME", b".config") + b"/integrity/integrity.toml"
 
 
 def default_catalog_path() -> bytes:
-    """Return the absolute path of the catalog that is used if none is given."""
     if os.geteuid() == 0:
         return b"/var/lib/integrity/catalog.db"
     return find_user_folder("XDG_STATE_HOME", b".local/state") + b"/integrity/catalog.db"

@@ -219,7 +219,6 @@ def _spell_inline(value: object) -> str:
 
 
 def spell_toml(value: object) -> str:
-    """Write a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

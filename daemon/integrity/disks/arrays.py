@@ -13,8 +13,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from integrity.disks.json_values import get_number, get_text, get_value, parse_object
-from integrity.disks.programs import ask_program
+from integrity.disks.programs import ask_program, get_number, get_text, get_value, parse_object
 from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
 from integrity.files.block_devices import list_attributes, read_attribute
 from integrity.files.mounts import Mount, find_uuid
@@ -74,7 +73,6 @@ def read_btrfs(node: str, mount_point: str, now: int, *, status_folder: str = BT
     Read the error counters of a btrfs's devices, which is missing, and when it was scrubbed.
 
     Args:
-        node: its folder in sysfs.
         mount_point: its name here, as its tools want it.
         now: seconds UTC.
         status_folder: what `btrfs scrub` keeps.

@@ -15,8 +15,16 @@ import shutil
 import socket
 import time
 
-from integrity.disks.json_values import find_objects, get_number, get_text, get_value, parse_object
-from integrity.disks.programs import DEADLINE_S, Answer, ask_program
+from integrity.disks.programs import (
+    DEADLINE_S,
+    Answer,
+    ask_program,
+    find_objects,
+    get_number,
+    get_text,
+    get_value,
+    parse_object,
+)
 from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
 from integrity.files.block_devices import DISKS_FOLDER
 

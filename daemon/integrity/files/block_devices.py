@@ -80,7 +80,6 @@ def find_stack_of(device: str) -> list[str]:
 
 
 def find_disks_of(stack: Iterable[str]) -> set[str]:
-    """Return the physical disks among block devices: those with nothing below."""
     return {node for node in stack if not _find_below(node)}
 
 

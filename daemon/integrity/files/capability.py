@@ -115,7 +115,6 @@ def find_capability(root_fd: int, path: bytes) -> Capability:
 
     Args:
         root_fd: from ``open_root``.
-        path: of the root, for messages.
 
     Raises:
         RootSuspended: the root cannot be read.
@@ -138,7 +137,6 @@ def find_capability(root_fd: int, path: bytes) -> Capability:
 
 
 def get_capability(fs_type: str) -> Capability:
-    """Return the default capabilities of a file system type."""
     known = _TABLE.get(fs_type)
     if known is None:
         known = _FUSE if fs_type.startswith("fuse") else _UNKNOWN
@@ -205,7 +203,6 @@ def identify(root_fd: int, path: bytes) -> RootIdentity:
 
     Args:
         root_fd: from ``open_root``; this is what gets identified, not what ``path`` leads to now.
-        path: of the root, for messages.
 
     Raises:
         RootSuspended: the disk does not answer or was unmounted.

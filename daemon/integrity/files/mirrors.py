@@ -74,11 +74,6 @@ class Mirror(NamedTuple):
     check: str
     legs: tuple[Leg, ...] = ()
 
-    @property
-    def is_btrfs(self) -> bool:
-        """Return whether the file system itself mirrors: each part of a file can lie on other devices."""
-        return self.kind.startswith("btrfs")
-
 
 class MirrorCopy(NamedTuple):
     """The data of a file's part in one copy; ``data`` is None if it cannot be read there."""
@@ -106,7 +101,6 @@ def find_btrfs_mirror(node: str, mount_point: str) -> Mirror | None:
     Return the mirror of a btrfs whose data profile keeps several copies; None for other profiles.
 
     Args:
-        node: its folder in sysfs.
         mount_point: for the check command.
     """
     profiles = list_attributes(f"{node}/allocation/data")
@@ -181,8 +175,6 @@ def read_copies(mirror: Mirror, fd: int, offset: int, length: int) -> list[Mirro
     Read a part of a file from each copy of the mirror, bypassing the page cache.
 
     Args:
-        mirror: that the file lies on.
-        fd: the open file.
         offset: start of the part; a multiple of 4,096.
         length: of the part, which must end within the file.
 
@@ -231,7 +223,7 @@ def _cut(fd: int, offset: int, length: int) -> Iterator[tuple[Extent, int, int]]
 
 def _place(mirror: Mirror, fd: int, position: int) -> list[tuple[str, int]]:
     """Return the device and offset of each copy of a byte of the file system."""
-    if mirror.is_btrfs:
+    if mirror.kind.startswith("btrfs"):
         return _place_in_btrfs(fd, position)
     return [(leg.path, leg.shift_bytes + position) for leg in mirror.legs]
 

@@ -140,12 +140,10 @@ class ErrorBudget:
 
     @property
     def errors(self) -> int:
-        """Return the number of failing reads so far."""
         return self._errors
 
     @property
     def error_s(self) -> float:
-        """Return the seconds spent in failing reads so far."""
         return self._error_s
 
     @property

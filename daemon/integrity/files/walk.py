@@ -81,7 +81,6 @@ def walk(
     Args:
         root_fd: from ``open_root``; stays open and is the caller's.
         start: the folder to begin with, relative to the root; excludes do not apply to it or its parents.
-        excludes: names to leave out.
         cross_mounts: whether to enter other file systems.
         leave_out: (st_dev, st_ino) of files to skip as the catalog's own.
         chunk: maximum number of names per listing.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.errors import ProtocolError
-from integrity.files.scope import find_parents
+from integrity.files.excludes import find_parents
 from integrity.hub.database import HubDatabase, add_new, load_files, replace_rows
 from integrity.hub.reported import ComparedFolder, SentFolder, WrongDigest, parent_of
 from integrity.hub.schema import file, file_part, folder, member, member_folder

@@ -23,12 +23,11 @@ from integrity.catalog.rows import FileRecord, require_current
 from integrity.config import Config, RootSettings
 from integrity.errors import CatalogError, show_path
 from integrity.files.block_devices import Device
-from integrity.files.excludes import Excludes
+from integrity.files.excludes import Excludes, TreeScope
 from integrity.files.listing import Skip
 from integrity.files.mirrors import Mirror
 from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget
-from integrity.files.scope import TreeScope
 from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.files.system_load import read_boot_uuid
 from integrity.hashing.engine import STALL_S, Engine

@@ -24,9 +24,8 @@ from integrity.catalog.root_meta import find_repairs
 from integrity.config import Config, RootSettings, default_catalog_path
 from integrity.errors import AppError, CatalogCorrupt, ConfigError, CopyBeingMade, ReadInterrupted, show_path
 from integrity.files.block_devices import find_counters
-from integrity.files.excludes import Excludes
+from integrity.files.excludes import Excludes, ScopeExcludes, TreeScope
 from integrity.files.read_errors import ErrorBudget
-from integrity.files.scope import ScopeExcludes, TreeScope
 from integrity.files.span import Pace
 from integrity.jobs import messages
 from integrity.jobs.batching import iterate_files

@@ -40,7 +40,6 @@ class CatalogFailureAlert:
     Report a catalog failure once, again after a day while it lasts, and at most hourly if it comes and goes.
 
     Args:
-        hostname: of this machine, for messages.
         clock: seconds UTC.
     """
 
@@ -96,11 +95,9 @@ class AlertThread(RoundThread):
     Send alerts until ``end`` is called.
 
     Args:
-        service: opens the catalog, for this thread alone, and returns the current configuration.
         beat: called each round and before each send, for the watchdog.
         trouble: returns the catalog's current error, or an empty text.
         read_disks: reads what the disks report, if that is due, within so many seconds.
-        hostname: of this machine, for mails.
     """
 
     def __init__(

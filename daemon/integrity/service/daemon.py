@@ -43,7 +43,7 @@ from integrity.service.control.requests import (
     has_run,
 )
 from integrity.service.control.server import ControlServer
-from integrity.service.dirty_paths import DirtyPaths
+from integrity.service.control.wire import BusyRoot, DaemonState
 from integrity.service.disk_thread import DiskThread
 from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import (
@@ -54,15 +54,12 @@ from integrity.service.inventory import (
     find_monitored_roots,
 )
 from integrity.service.log_backoff import LogBackoff
+from integrity.service.process import Notifier, SignalFlags, Watchdog
 from integrity.service.report_thread import BoxWords, ReportThread
 from integrity.service.schedule.timetable import Timetable
-from integrity.service.sd_notify import Notifier
 from integrity.service.shard_thread import ShardThread
-from integrity.service.signals import SignalFlags
 from integrity.service.startup import MemoryTrimmer, make_folder, mark_clean_stop, prepare_catalog
-from integrity.service.states import BusyRoot, DaemonState
-from integrity.service.watch_thread import WatchThread
-from integrity.service.watchdog import Watchdog
+from integrity.service.watch_thread import DirtyPaths, WatchThread
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -89,10 +86,7 @@ class Daemon:
 
     Args:
         read_config: reads the configuration; raises ConfigError.
-        notifier: reports the state to systemd.
-        hostname: of this machine, for mails.
         write_plan: writes the plan of a repair as the command shows it.
-        words: writes what is reported to a hub.
         write_finding: writes a finding of a shared tree for the hub.
     """
 
@@ -187,15 +181,12 @@ class Daemon:
         return self._dispatcher.submit(request, report, ended)
 
     def lend(self, paths: Sequence[bytes], lent: Callable[[], None], returned: Returned) -> Ticket:
-        """See Handler."""
         return self._dispatcher.lend(paths, lent, returned)
 
     def act(self, act: Act, answered: Answered) -> Ticket | None:
-        """Do something that a person decided; see ``Handler``."""
         return self._acts.act(act, answered)
 
     def find_picture(self, question: AskPicture) -> Picture:
-        """Read one side of a finding; see ``Handler``."""
         until = self._service.monotonic() + _PICTURE_S
         with self._open_catalog() as catalog:
             return load_picture(
@@ -208,11 +199,9 @@ class Daemon:
             )
 
     def allows_actions(self) -> bool:
-        """Return whether the page may have anything done; see ``Handler``."""
         return self._config.web.actions
 
     def state(self) -> DaemonState:
-        """Return what the service is doing; see ``Handler``."""
         return DaemonState(
             os.getpid(),
             self._started_at,
@@ -227,7 +216,6 @@ class Daemon:
         )
 
     def roots(self) -> tuple[bytes, ...]:
-        """Return the paths of the roots; see ``Handler``."""
         return tuple(root.path for root in self._roots)
 
     def _begin(self) -> None:
@@ -355,7 +343,6 @@ class Daemon:
         self._has_news()
 
     def _has_news(self) -> None:
-        """Have alerts and reports sent if there is something to send."""
         self._alerts.call()
         self._reports.call()
 

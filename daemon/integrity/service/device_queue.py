@@ -106,7 +106,6 @@ class LogReport:
         """Ignore progress."""
 
     def finding(self, finding: Finding) -> None:
-        """Log a finding."""
         place = _join(finding.root, finding.path)
         _log.warning("finding kind=%s id=%d path=%s: %s", finding.kind.value, finding.id, place, finding.message)
 
@@ -126,19 +125,16 @@ class WorkReport:
         work.progress_at = work.began_at = monotonic()
 
     def progress(self, progress: Progress) -> None:
-        """Record progress for ``state``, and pass it on."""
         self._work.progress, self._work.progress_at = progress, self._monotonic()
         if self._work.listener is not None:
             self._work.listener.progress(progress)
 
     def finding(self, finding: Finding) -> None:
-        """Log a finding, and pass it on."""
         self._logged.finding(finding)
         if self._work.listener is not None:
             self._work.listener.finding(finding)
 
     def note(self, note: Note) -> None:
-        """Log a note, and pass it on."""
         self._logged.note(note)
         if self._work.listener is not None:
             self._work.listener.note(note)
@@ -153,7 +149,6 @@ class DeviceQueue(DaemonThread):
     The queue and thread of one device. A daemon thread, so that a hang in the kernel does not keep the process alive.
 
     Args:
-        name: of the device, for people.
         surroundings: opens the catalog for one job, in this thread, and closes it afterwards.
         clock: seconds UTC.
     """
@@ -181,7 +176,6 @@ class DeviceQueue(DaemonThread):
 
     @property
     def current(self) -> Work | None:
-        """The work that is running."""
         return self._current
 
     def waiting(self) -> list[Work]:

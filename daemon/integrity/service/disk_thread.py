@@ -31,7 +31,6 @@ class DiskThread(RoundThread):
     Check the disks until ``end`` is called.
 
     Args:
-        service: opens the catalog, for this thread alone, and returns the current configuration.
         has_news: called when a finding was opened or resolved.
     """
 
@@ -57,7 +56,6 @@ class DiskThread(RoundThread):
             self._ended.wait_for(lambda: self._ended_rounds >= wanted, timeout_s)
 
     def _round(self) -> float:
-        """Check the disks that are due; return the pause until the next look."""
         with self._ended:
             self._begun_rounds += 1
         try:

@@ -36,10 +36,10 @@ from integrity.service.control.requests import (
     nothing_done,
     run_request,
 )
+from integrity.service.control.wire import BusyRoot, JobAhead, QueuedJob
 from integrity.service.device_queue import DeviceQueue, Urgency, Work, WorkReport
 from integrity.service.inventory import MonitoredRoot, lane_of
 from integrity.service.log_backoff import LogBackoff
-from integrity.service.states import BusyRoot, JobAhead, QueuedJob
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -67,7 +67,6 @@ class DeviceHold:
         Hold a queue for the duration of the context.
 
         Args:
-            lane: not the one that runs the work.
             holder: the work that needs it; it is asked to pause when more urgent work is queued on ``lane``.
 
         Returns:
@@ -129,7 +128,6 @@ class _Hold:
         return nothing_done(work.job, context.now())
 
     def _ended(self, _: Summary | AppError) -> None:
-        """Record that the hold ended or could not start."""
         self._over.set()
         self._held.set()
 
@@ -181,8 +179,6 @@ class _Gathered:
     Merge the reports and results of several works that answer one request.
 
     Args:
-        count: number of works.
-        report: gets the reports of all works.
         done: called once, with the combined result.
     """
 
@@ -194,17 +190,14 @@ class _Gathered:
         self._results: list[Summary | AppError] = []
 
     def progress(self, progress: Progress) -> None:
-        """See Report."""
         with self._lock:
             self._report.progress(progress)
 
     def finding(self, finding: Finding) -> None:
-        """See Report."""
         with self._lock:
             self._report.finding(finding)
 
     def note(self, note: Note) -> None:
-        """See Report."""
         with self._lock:
             self._report.note(note)
 
@@ -220,7 +213,6 @@ class _Gathered:
 
 
 def _add_up(summaries: Sequence[Summary]) -> Summary:
-    """Sum up runs that went on side by side."""
     counts = RunCounts()
     for summary in summaries:
         counts += summary.counts
@@ -247,10 +239,6 @@ class ServiceContext:
     The services that all work needs.
 
     Args:
-        open_catalog: opens the catalog for the calling thread.
-        config: returns the current configuration.
-        pace_of: returns the pace of a device queue.
-        socket: path of the control socket.
         clock: seconds UTC.
     """
 
@@ -298,8 +286,6 @@ class Dispatcher:
         self._roots = roots
 
     def scan(self, root: MonitoredRoot, reason: str, ended: Ended | None = None) -> None:
-        """Queue a scan of a whole root."""
-
         def run(context: Context, _: Work) -> Summary:
             with _ping_heartbeat(context, self._backoff) as record:
                 return record(runner.scan(context, [root.path], ScanOptions()))
@@ -456,11 +442,9 @@ class Dispatcher:
         return Ticket(lambda: lane.cancel(work), lambda: self._find_ahead([(lane, work)]))
 
     def busy(self) -> tuple[BusyRoot, ...]:
-        """Return the running jobs."""
         return tuple(_describe_busy(work) for work in self._current())
 
     def queued(self) -> tuple[QueuedJob, ...]:
-        """Return the queued jobs."""
         return tuple(
             QueuedJob(work.root, work.job.value, work.reason, work.copy)
             for lane in self._all_lanes()

@@ -50,7 +50,6 @@ class MonitoredCopy:
 
     @property
     def name(self) -> str:
-        """Return the configured name."""
         return self.settings.name
 
     @property
@@ -102,7 +101,6 @@ class PresenceProbe:
 
     @property
     def is_over(self) -> bool:
-        """Say whether it was answered."""
         return self._call.is_over
 
     def result(self, timeout_s: float = PATIENCE_S) -> str:
@@ -152,7 +150,6 @@ class MountWatch:
         return changed
 
     def close(self) -> None:
-        """Close the descriptor."""
         os.close(self._fd)
 
 
@@ -176,7 +173,6 @@ class MonitoredRoot:
     Args:
         path: absolute, real.
         id: in the catalog; None if the root is configured but was never scanned.
-        device: on which it lies.
         is_remote: other machines may write to it.
         lane: name of its queue, shared by all roots that have a disk in common, directly or through a third root.
         look: the unfinished probe of its device; None unless the root hangs.
@@ -220,8 +216,6 @@ def find_monitored_roots(catalog: Catalog, config: Config, known: Sequence[Monit
     Return the roots that are recorded or configured and not paused.
 
     Args:
-        catalog: lists the recorded roots.
-        config: lists the configured roots.
         known: the previous result. Only absent roots are probed again; a hanging root keeps its first probe.
     """
     former = {root.path: root for root in known}
@@ -302,7 +296,6 @@ def _disks_of(device: Device) -> set[str]:
 
 
 def lane_of(roots: Iterable[MonitoredRoot], path: bytes) -> str:
-    """Return the queue name of any path, inside a root or not."""
     for root in roots:
         if path == root.path or path.startswith(root.path.rstrip(b"/") + b"/"):
             return root.lane

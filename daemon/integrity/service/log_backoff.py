@@ -23,7 +23,6 @@ class LogBackoff:
         self._until = 0.0
 
     def is_silent(self) -> bool:
-        """Return whether the back-off is still running."""
         return self._failures > 0 and self._monotonic() < self._until
 
     def record_failure(self) -> None:

@@ -28,8 +28,8 @@ from integrity.threads import RoundThread
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.reporting.client import HubClient
+    from integrity.service.control.wire import DaemonState
     from integrity.service.dispatch import ServiceContext
-    from integrity.service.states import DaemonState
 
 _log = logging.getLogger(__name__)
 
@@ -55,10 +55,6 @@ class ReportThread(RoundThread):
     Report until ``end`` is called.
 
     Args:
-        service: opens the catalog, for this thread alone, and returns the current configuration.
-        words: writes what is reported.
-        state: returns what the service is doing.
-        hostname: of this machine.
         uniform: returns a random number between two.
     """
 
@@ -101,7 +97,6 @@ class ReportThread(RoundThread):
         super().end()
 
     def _round(self) -> float:
-        """Report if it is time to; return how long it will not be."""
         config = self._service.config()
         try:
             if not config.hub.url:
@@ -257,7 +252,6 @@ class _FactsReader:
         self._until = 0.0  # a file becomes overdue then
 
     def read(self) -> BoxFacts:
-        """Return what a heartbeat says."""
         version = self._catalog.version()
         is_same = version == self._version and self._clock() < self._until
         if self._facts is not None and (is_same or time.monotonic() < self._next_at):

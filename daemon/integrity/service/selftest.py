@@ -106,7 +106,6 @@ def flip_bit(root: bytes) -> None:
 
 
 def look(root: bytes) -> Witness:
-    """Return the canary's current stat."""
     found = os.stat(root + b"/" + CANARY, follow_symlinks=False)
     return Witness(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
@@ -148,7 +147,6 @@ class SelfTestStep:
     The result of one step.
 
     Args:
-        is_ok: whether it succeeded.
         seen: what was observed, for people.
         channel: name of the channel, for alerts.
     """
@@ -238,7 +236,6 @@ class _SelfTest:
         self._hostname = hostname
 
     def record(self) -> SelfTestStep:
-        """Record the files with a first scan."""
         summary = runner.scan(self._context, [self._root], ScanOptions())
         record = self._find(CANARY)
         if record is None or record.digests.md5 is None or summary.counts.new != 2:
@@ -284,7 +281,6 @@ class _SelfTest:
         )
 
     def alert(self) -> Iterator[SelfTestStep]:
-        """Send the finding through every configured channel."""
         config, clock = self._context.config, self._context.clock
         channels = make_channels(config, hostname=self._hostname)
         AlertDelivery(self._catalog, config, channels, clock=clock, hostname=self._hostname, is_drill=True).tick()

@@ -39,7 +39,6 @@ class ShardThread(RoundThread):
     Work on the shared roots of the configuration until ``end`` is called.
 
     Args:
-        service: returns the current configuration.
         write_finding: writes a finding as the object of ``findings --json``.
     """
 

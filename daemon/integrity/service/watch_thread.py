@@ -1,5 +1,10 @@
 """
-Run the watcher in a thread, and report what it can't watch.
+Run the watcher in a thread, collect what it reports until it can be scanned, and report what it can't watch.
+
+Names are ready when nothing happened in their root for the settle time, so a file being copied is not read repeatedly,
+and files whose times moved together are judged together. In a root that never becomes quiet, a name is ready when it is
+quiet itself. If too many names of a root wait, or the watcher missed events, the whole root becomes dirty. Nothing is
+stored: the service scans all roots when it starts.
 
 Blind spots are shown in ``status`` as long as they exist. One that lasts becomes a finding, because it needs a person's
 action. A server's changes can't be watched, which is not a fault: such roots are scanned by schedule.
@@ -8,8 +13,10 @@ action. A server's changes can't be watched, which is not a fault: such roots ar
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from integrity.catalog import findings
@@ -19,13 +26,111 @@ from integrity.errors import AppError, show_path
 from integrity.files.watch.watcher import Blindness, BlindReason, WatchedRoot, Watcher
 from integrity.jobs.open_root import make_excludes
 from integrity.model import FindingKind
-from integrity.service.states import WatchState
+from integrity.service.control.wire import WatchState
 from integrity.threads import RoundThread
 
 if TYPE_CHECKING:
     from integrity.config import RootSettings
-    from integrity.service.dirty_paths import DirtyPaths
     from integrity.service.inventory import MonitoredRoot
+
+MOST_NAMES = 2000
+"""Looking up more names than this one by one costs more than walking many folders."""
+
+_MOST_DELAYS = 10
+"""A root that never becomes quiet is scanned after this many settle times."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The dirty names of one root with the time of their last event, or the whole root."""
+
+    since: float  # the first event
+    names: dict[bytes, float] = field(default_factory=dict)
+    is_whole: bool = False
+    last_at: float = 0.0
+
+
+class DirtyPaths:
+    """
+    Collect dirty names per root, and return those that are quiet. Any thread may use it.
+
+    Args:
+        settle_s: returns how long a root's names must be quiet.
+        most_names: limit per root; beyond it, the whole root becomes dirty.
+    """
+
+    def __init__(
+        self,
+        settle_s: Callable[[bytes], float],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        most_names: int = MOST_NAMES,
+    ) -> None:
+        self._settle_s = settle_s
+        self._monotonic = monotonic
+        self._most_names = most_names
+        self._lock = threading.Lock()
+        self._waiting: dict[bytes, _Waiting] = {}
+
+    def add(self, root: bytes, name: bytes) -> None:
+        """Mark a name in a root as dirty. An empty name marks the whole root."""
+        now = self._monotonic()
+        with self._lock:
+            waiting = self._waiting.setdefault(root, _Waiting(now))
+            waiting.last_at = now
+            if waiting.is_whole:
+                return
+            waiting.names[name] = now
+            if not name or len(waiting.names) > self._most_names:
+                self._widen(waiting)
+
+    def add_whole(self, root: bytes) -> None:
+        now = self._monotonic()
+        with self._lock:
+            waiting = self._waiting.setdefault(root, _Waiting(now))
+            waiting.last_at = now
+            self._widen(waiting)
+
+    def take(self, root: bytes) -> tuple[bytes, ...] | None:
+        """
+        Remove and return what is quiet.
+
+        Returns:
+            Names; an empty tuple means the whole root. None if nothing is ready.
+        """
+        now, settle_s = self._monotonic(), self._settle_s(root)
+        with self._lock:
+            waiting = self._waiting.get(root)
+            if waiting is None:
+                return None
+            if now - waiting.last_at < settle_s and now - waiting.since < settle_s * _MOST_DELAYS:
+                return None
+            del self._waiting[root]
+            if waiting.is_whole:
+                return ()
+            settled = tuple(name for name, at in waiting.names.items() if now - at >= settle_s)
+            left = {name: at for name, at in waiting.names.items() if now - at < settle_s}
+            if left:
+                self._waiting[root] = _Waiting(min(left.values()), left, last_at=waiting.last_at)
+            return settled or None
+
+    def give_back(self, root: bytes, names: tuple[bytes, ...]) -> None:
+        """Mark names, or the root, as dirty again because their scan failed."""
+        if not names:
+            self.add_whole(root)
+        for name in names:
+            self.add(root, name)
+
+    def keep_only(self, roots: frozenset[bytes]) -> None:
+        with self._lock:
+            for root in self._waiting.keys() - roots:
+                del self._waiting[root]
+
+    @staticmethod
+    def _widen(waiting: _Waiting) -> None:
+        waiting.names.clear()
+        waiting.is_whole = True
+
 
 _log = logging.getLogger(__name__)
 
@@ -39,9 +144,6 @@ class WatchThread(RoundThread):
     Watch roots, and pass events to ``DirtyPaths``.
 
     Args:
-        dirty_paths: collects the events.
-        open_catalog: opens the catalog, for this thread alone.
-        catalog_path: its own files are not watched.
         watched: called for each root when its watch begins or can't begin: earlier changes went unseen.
         clock: seconds UTC.
         lasts_s: how long a blind spot must last to become a finding.

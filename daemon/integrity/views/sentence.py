@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from integrity.jobs.hub_status import HubStatus
     from integrity.jobs.status import RootStatus, Status
     from integrity.model import Finding
-    from integrity.service.states import DaemonState
+    from integrity.service.control.wire import DaemonState
     from integrity.words.text import Styler
 
 

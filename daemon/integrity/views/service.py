@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from integrity.catalog.outbox import ChannelState
     from integrity.catalog.root_meta import PastService
     from integrity.service.control.client import DaemonClient
-    from integrity.service.states import BusyRoot, DaemonState, QueuedJob
+    from integrity.service.control.wire import BusyRoot, DaemonState, QueuedJob
     from integrity.service.systemd.installed import StoppedUnit
     from integrity.words.text import Styler
 

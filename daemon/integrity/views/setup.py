@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity import program
 from integrity.config import format_duration, format_size, spell_duration
 from integrity.config.copy_urls import hide_address
-from integrity.config.times import Cron, read_windows
+from integrity.config.units import Cron, read_windows
 from integrity.errors import show_path
-from integrity.jobs.setup.page_settings import PageChoice, PagePowers, PageReach
-from integrity.jobs.setup.workload import ASSUMED_BYTES_PER_S, can_keep, open_seconds_per_day
+from integrity.jobs.setup.look import ASSUMED_BYTES_PER_S, can_keep, open_seconds_per_day
+from integrity.jobs.setup.proposal import PageChoice, PagePowers, PageReach
 from integrity.model import Policy
 from integrity.paths import path_fields
 from integrity.words.text import count, local_time
 
 if TYPE_CHECKING:
     from integrity.config import Config, Mail, Web
-    from integrity.jobs.setup.backups import LikelyCopy
-    from integrity.jobs.setup.data_folders import DataFolder
+    from integrity.jobs.setup.backups import LikelyCopy, LikelySeries
+    from integrity.jobs.setup.folders import DataFolder
+    from integrity.jobs.setup.look import Workload
     from integrity.jobs.setup.mail_ways import MailWays
-    from integrity.jobs.setup.series import LikelySeries
-    from integrity.jobs.setup.workload import Workload
     from integrity.model import Capability
     from integrity.words.text import JsonObject
 

@@ -164,7 +164,6 @@ class EventReader(InotifyFD):
                 inotify_rm_watch(self._inotify_fd, WatchDescriptor(watch))
 
     def handle_event(self, event: InotifyEvent) -> None:
-        """Dispatch one event to the handler."""
         handler, watch, mask = self._handler, event.wd, event.mask
         is_folder = bool(mask & Flags.IN_ISDIR)
         if mask & Flags.IN_Q_OVERFLOW:

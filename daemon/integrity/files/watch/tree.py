@@ -11,12 +11,117 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Collection, Iterator
-from typing import Protocol
+from collections.abc import Collection, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
 
+from integrity.files.excludes import Excludes
+from integrity.files.mounts import Mount, get_mount_id
 from integrity.files.open_beneath import STAY_ON_MOUNT, open_noatime, open_root
 from integrity.files.watch.inotify import EventReader
-from integrity.files.watch.records import WatchCoverage, WatchedRoot
+
+
+class BlindReason(StrEnum):
+    """Why changes are not seen."""
+
+    OVERFLOW = "overflow"  # events were lost: the kernel's queue overflowed, or its reader stopped
+    WATCH_LIMIT = "watch_limit"  # some folders have no watch: the user's limit is reached
+    INSTANCE_LIMIT = "instance_limit"  # the root has no watch: the user's limit of event queues is reached
+    UNREADABLE = "unreadable"  # a folder cannot be opened or listed, so nothing below it is watched
+    UNMOUNTED = "unmounted"  # the watched file system was unmounted
+    ROOT_GONE = "root_gone"  # the root's folder was removed, renamed or replaced, or never existed
+    REMOTE = "remote"  # others can write without this machine's kernel: changes are invisible, which is no fault
+
+
+class Blindness(NamedTuple):
+    """What is not seen, and why."""
+
+    reason: BlindReason
+    path: bytes  # relative to the root; empty for the root itself
+    message: str  # what happened, where, and the remedy
+
+
+class WatchSink(Protocol):
+    """
+    Receive a watcher's reports.
+
+    Called concurrently from the watcher's threads and from those that call ``watch`` and ``tend``. Implementations
+    return at once, raise nothing, and may call ``blindness`` but not ``watch``, ``tend`` or ``close``.
+    """
+
+    def touched(self, root: bytes, path: bytes) -> None:
+        """
+        Receive a hint that a name changed and must be checked.
+
+        Everything below a folder may be new, too: it may have been filled before it was watched. A path may be
+        outdated: a folder that was moved away is reported under its old path until the next ``tend``.
+
+        Args:
+            root: its absolute path.
+            path: of a file or folder that was created, written and closed, deleted or moved; relative to the root,
+                empty for the root itself. Excluded names are not reported.
+        """
+
+    def went_blind(self, root: bytes, blindness: Blindness) -> None:
+        """
+        Receive a report that changes were or may have been missed, so that the whole root must be scanned.
+
+        Called once when it happens, and again when the root is watched again: every change that a scan started then
+        misses is reported by ``touched``. ``Watcher.blindness`` returns the current state.
+        """
+
+
+class WatchedRoot(NamedTuple):
+    """A root to watch."""
+
+    path: bytes  # absolute, real
+    excludes: Excludes
+    is_remote: bool  # from its file system's capability
+    cross_mounts: bool = False  # whether file systems mounted below belong to it
+
+
+class WatchCoverage(NamedTuple):
+    """The folder that a path leads to. Compared only within the lifetime of a watch, and never stored."""
+
+    device: int
+    inode: int
+    mount_id: int
+    mount_point: bytes
+    beneath: frozenset[tuple[int, bytes]]  # id and path, relative to the root, of each mount below it
+
+    def is_same_folder(self, other: WatchCoverage) -> bool:
+        return self._replace(beneath=other.beneath) == other
+
+    def is_at(self, fd: int) -> bool:
+        """Return whether an open folder is this one."""
+        status = os.fstat(fd)
+        return (status.st_dev, status.st_ino) == (self.device, self.inode)
+
+
+def look(path: bytes, mounts: Sequence[Mount]) -> WatchCoverage:
+    """
+    Return the folder that a path leads to.
+
+    Closes the descriptor at once: an open one would prevent an unmount of the root, and hide the removal of its folder.
+
+    Raises:
+        OSError: there is no folder, or it cannot be queried.
+    """
+    fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        mount_id = get_mount_id(fd)
+    finally:
+        os.close(fd)
+    point = next((mount.mount_point for mount in mounts if mount.mount_id == mount_id), None)
+    if point is None:
+        raise FileNotFoundError(errno.ENOENT, "its mount went away in this moment", path)
+    top = path.rstrip(b"/") + b"/"
+    beneath = frozenset(
+        (mount.mount_id, mount.mount_point[len(top) :]) for mount in mounts if mount.mount_point.startswith(top)
+    )
+    return WatchCoverage(status.st_dev, status.st_ino, mount_id, point, beneath)
+
 
 _NO_PARENT = -1
 
@@ -47,7 +152,6 @@ class WatchedPlaces:
         return self.put(watch, _NO_PARENT, b"")
 
     def is_top(self, watch: int) -> bool:
-        """Return whether a watch is that of the top folder."""
         return watch == self._top
 
     def put(self, watch: int, above: int, name: bytes) -> bool:
@@ -63,7 +167,6 @@ class WatchedPlaces:
         self._places.pop(watch, None)
 
     def find_path(self, watch: int) -> bytes | None:
-        """Return the path of a folder, relative to the top; None for an orphan."""
         names: list[bytes] = []
         # Moves recorded one by one can form a temporary cycle.
         for _ in range(len(self._places) + 1):
@@ -179,12 +282,10 @@ class TreeWatch:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether events are still being read."""
         return self._reader.is_alive()
 
     @property
     def folder_count(self) -> int:
-        """Return the number of watched folders."""
         return len(self._places)
 
     def note_mounts(self, coverage: WatchCoverage) -> None:
@@ -266,12 +367,10 @@ class TreeWatch:
             self._observer.touched(path)
 
     def top_moved(self) -> None:
-        """Report that the root's folder was renamed."""
         self.is_lost = True
         self._observer.lost()
 
     def unmounted(self, watch: int) -> None:
-        """Report which file system was unmounted."""
         with self._lock:
             path = self._places.find_path(watch)
         if path is None:
@@ -282,7 +381,6 @@ class TreeWatch:
         self._observer.unmounted(point)
 
     def ended(self, watch: int) -> None:
-        """Forget a folder that is gone."""
         with self._lock:
             is_top = self._places.is_top(watch) and watch in self._places
             self._places.drop(watch)

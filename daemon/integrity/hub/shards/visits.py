@@ -22,7 +22,7 @@ import zstandard
 from msgspec import Struct
 
 from integrity.errors import ProtocolError, printable
-from integrity.files.scope import TreeScope, find_parents
+from integrity.files.excludes import TreeScope, find_parents
 from integrity.hub.reported import LONGEST_INDEXED, write_body
 from integrity.hub.schema import shard, shard_finding, shard_folder, shared_tree
 from integrity.hub.shards.workers import (

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.errors import AppError
-from integrity.files.scope import find_parents
+from integrity.files.excludes import find_parents
 from integrity.hub import audit
 from integrity.hub.members import load_grants
 from integrity.hub.schema import box, finding, shard, shard_folder, shard_worker, shared_tree

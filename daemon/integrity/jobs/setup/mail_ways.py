@@ -48,7 +48,6 @@ class MailWays:
 
     @property
     def is_open(self) -> bool:
-        """Return whether there is any way."""
         return self.has_sendmail or self.has_server
 
 
@@ -59,7 +58,6 @@ def find_mail_ways(mail: Mail, *, gains_privileges: bool, program: str = SENDMAI
     Args:
         mail: the configuration so far; its server is tried.
         gains_privileges: the service that sends the mails may run programs with more rights than its own.
-        program: path of sendmail.
     """
     is_there = os.access(program, os.X_OK)
     name = find_user_name()
@@ -77,7 +75,6 @@ def make_mail_settings(before: Mail, to: tuple[str, ...], server: str, ways: Mai
     Return the settings with which the service finds the way that was found here.
 
     Args:
-        before: the configuration so far.
         to: the recipients; empty for none.
         server: URL of a mail server, or empty for this machine's way.
 

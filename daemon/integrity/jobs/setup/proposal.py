@@ -1,25 +1,171 @@
 """
 Make a configuration of the answers to the questions of ``integrity setup``.
 
-I1  What the configuration so far says of other things stays.
+I1  What the configuration so far says of other things, such as a certificate or a proxy of the owner's, stays.
 I2  No root lies in another one: the outer one then includes the inner disk, and leaves backup copies out.
+I3  No password is ever written, only the name of a file, or a command. The service has nothing of the environment of
+    the setup, so what that names is written down.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+import socket
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import NamedTuple
 
 from integrity import program
 from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, RootSettings, Web
 from integrity.copies.snapshots import cut_at_versions
 from integrity.errors import ConfigError, show_path
-from integrity.jobs.setup.passwords import PasswordSource
 from integrity.jobs.targets import is_inside
 from integrity.model import Policy
+
+
+class PasswordSource(NamedTuple):
+    """The settings of a copy that give the password; both empty: there is none."""
+
+    password_file: bytes = b""
+    password_command: str = ""
+
+
+class _Variables(NamedTuple):
+    file: str
+    command: str
+    password: str
+
+
+_OF_SCHEME = {
+    "restic": _Variables("RESTIC_PASSWORD_FILE", "RESTIC_PASSWORD_COMMAND", "RESTIC_PASSWORD"),
+    "borg": _Variables("", "BORG_PASSCOMMAND", "BORG_PASSPHRASE"),
+}
+
+
+def has_password(url: str) -> bool:
+    """Return whether a copy may need a password."""
+    return url.partition(":")[0] in _OF_SCHEME
+
+
+def find_password_source(url: str, environment: Mapping[str, str] = os.environ) -> PasswordSource:
+    """
+    Return what is to be written of the password of a copy.
+
+    Raises:
+        ConfigError: the service would have none: it is in the environment only, or restic, which needs one, has none.
+    """
+    scheme = url.partition(":")[0]
+    names = _OF_SCHEME.get(scheme)
+    if names is None:
+        return PasswordSource()
+    file, command = environment.get(names.file, ""), environment.get(names.command, "")
+    if file or command:
+        return PasswordSource(os.path.abspath(os.fsencode(file)) if file else b"", "" if file else command)
+    if scheme == "restic" or environment.get(names.password):
+        way = f"{names.file}=FILE" if names.file else f"{names.command}='cat FILE'"
+        raise ConfigError(
+            f"the service would not have its password; put that into a file, and run this again with {way}"
+        )
+    return PasswordSource()
+
+
+_SOME_ADDRESS = ("192.0.2.1", 9)
+"""Of TEST-NET-1 (RFC 5737): the kernel chooses a route to it, and no packet is sent."""
+
+
+class PageReach(StrEnum):
+    """From where the page can be reached."""
+
+    NONE = "none"  # there is no page
+    LOCAL = "local"  # from this machine, and from others through SSH
+    LAN = "lan"  # from the network, encrypted
+
+
+class PagePowers(StrEnum):
+    """What a visitor with the password may do; each has what those before it have."""
+
+    LOOK = "look"
+    DECIDE = "decide"  # acknowledge, pause, scrub, accept
+    REPAIR = "repair"
+
+
+@dataclass(frozen=True, slots=True)
+class PageChoice:
+    """What was decided about the page."""
+
+    reach: PageReach = PageReach.NONE
+    powers: PagePowers = PagePowers.LOOK
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.reach is not PageReach.NONE
+
+    @property
+    def repairs(self) -> bool:
+        return self.is_wanted and self.powers is PagePowers.REPAIR
+
+
+def find_lan_address() -> str:
+    """Return the IPv4 address by which other machines reach this one; empty if it has no network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_SOME_ADDRESS)
+        except OSError:
+            return ""
+        address = str(probe.getsockname()[0])
+    return "" if ipaddress.ip_address(address).is_loopback else address
+
+
+def require_free_port(settings: Web) -> None:
+    """Refuse a port that another program has."""
+    port = settings.listen.rpartition(":")[2]
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that just ended are no obstacle
+        try:
+            tried.bind(("127.0.0.1", int(port)))
+        except OSError as error:
+            raise ConfigError(
+                f"port {port} can't be used: {error.strerror}; stop the program that has it, or choose none, and set"
+                " another port in [web] listen later"
+            ) from error
+
+
+def find_reach(settings: Web, *, is_installed: bool) -> PageReach:
+    if not is_installed:
+        return PageReach.NONE
+    return PageReach.LOCAL if _is_local(settings) else PageReach.LAN
+
+
+def make_page_settings(before: Web, choice: PageChoice, address: str) -> Web:
+    """
+    Return the settings of the page.
+
+    Args:
+        address: of this machine in the network.
+    """
+    if not choice.is_wanted:
+        return before
+    settings = replace(before, actions=choice.powers is not PagePowers.LOOK)
+    port = before.listen.rpartition(":")[2]
+    is_local = _is_local(before)
+    if is_local == (choice.reach is PageReach.LOCAL):
+        return settings
+    if not is_local:
+        return replace(settings, listen=f"127.0.0.1:{port}", self_signed=False, public_url="")
+    return replace(
+        settings,
+        listen=f"0.0.0.0:{port}",
+        self_signed=not before.tls_certificate,
+        public_url=before.public_url or f"https://{address}:{port}",
+    )
+
+
+def _is_local(settings: Web) -> bool:
+    return ipaddress.ip_address(settings.listen.rpartition(":")[0].strip("[]")).is_loopback
+
 
 _UNSUITABLE = (b"/", b"/proc", b"/sys", b"/dev", b"/run")
 _GLOB = re.compile(r"([\\*?\[\]!#])")
@@ -46,13 +192,8 @@ class Answers:
         roots: absolute paths of the folders to watch.
         archives: those of them whose files never change.
         copies: of folders to watch, or of folders in them.
-        windows: when files are verified.
-        verify_every_s: how often.
-        mail: sender, recipients, server.
         push: URLs of the services that reach phones, in apprise's syntax.
-        web: the settings of the page.
         home: the user's home folder, whose caches are left out.
-        mount_points: of all mounts.
     """
 
     roots: tuple[bytes, ...]
@@ -87,12 +228,7 @@ def make_config(base: Config, answers: Answers) -> Config:
 
 
 def require_usable_root(path: bytes) -> None:
-    """
-    Refuse a folder that the configuration can't name, or that holds more than data.
-
-    Raises:
-        ConfigError: with what to do instead.
-    """
+    """Refuse a folder that the configuration can't name, or that holds more than data."""
     if path in _UNSUITABLE:
         raise ConfigError(f"{show_path(path)}: holds the system's own files; name the folders with your data")
     if (problem := find_name_problem(path)) is not None:
@@ -151,7 +287,7 @@ def _make_root(defaults: Config, base: Config, path: bytes, answers: Answers) ->
         policy=wanted,
         verify_every_s=answers.verify_every_s,
         cross_mounts=crosses,
-        exclude=_add_excludes(known.exclude, _find_excludes(path, answers, crosses=crosses)),
+        exclude=tuple(dict.fromkeys((*known.exclude, *_find_excludes(path, answers, crosses=crosses)))),
     )
 
 
@@ -164,19 +300,11 @@ def _find_excludes(root: bytes, answers: Answers, *, crosses: bool) -> list[str]
         if _is_below(path, root) and (crosses or not _lies_on_mount(path, root, answers.mount_points))
     ]
     top = os.fsdecode(root).rstrip("/") + "/"
-    patterns = [_make_pattern(path[len(root.rstrip(b"/")) :]) for path in unwatched]
+    patterns = [(_GLOB.sub(r"\\\1", os.fsdecode(path[len(root.rstrip(b"/")) :])) + "/") for path in unwatched]
     urls = [one.url for one in answers.copies if one.url.startswith("snapshots:")]
     series = [cut_at_versions(url.removeprefix("snapshots:")) for url in urls]
     patterns += [f"{pattern[len(top) - 1 :]}/" for pattern in series if pattern.startswith(top)]
     return [*patterns, "/.cache/"] if root == answers.home else patterns
-
-
-def _add_excludes(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*before, *more)))
-
-
-def _make_pattern(path: bytes) -> str:
-    return _GLOB.sub(r"\\\1", os.fsdecode(path)) + "/"
 
 
 def _make_copies(base: Config, wanted: Sequence[BackupAnswer]) -> Iterable[ConfiguredCopy]:

@@ -29,7 +29,7 @@ from integrity.jobs.shards.worker import Lease, find_work_folder
 
 if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredRoot
-    from integrity.files.scope import TreeScope
+    from integrity.files.excludes import TreeScope
 
 _ASK_S = 1.0
 _LONGEST_WAIT_S = 600.0

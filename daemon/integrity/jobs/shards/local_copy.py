@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.catalog.roots import RootRecord
     from integrity.config import ConfiguredRoot
-    from integrity.files.scope import TreeScope
+    from integrity.files.excludes import TreeScope
     from integrity.jobs.shards.messages import ShardTask
 
 _LOCK = b"lock"

@@ -19,7 +19,7 @@ import zstandard
 from blake3 import blake3
 
 from integrity.errors import AppError, ProtocolError, show_path
-from integrity.files.scope import TreeScope, find_parents
+from integrity.files.excludes import TreeScope, find_parents
 from integrity.files.walk import walk
 from integrity.reporting.forms import Number, read_form
 from integrity.reporting.protocol import JsonObject, encode

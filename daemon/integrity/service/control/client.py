@@ -21,6 +21,7 @@ from integrity.service.control.wire import (
     AskCovered,
     AskState,
     Covered,
+    DaemonState,
     Failure,
     Hello,
     JobAccepted,
@@ -33,7 +34,6 @@ from integrity.service.control.wire import (
     encode,
     to_error,
 )
-from integrity.service.states import DaemonState
 
 Expected = TypeVar("Expected")
 ACT_S = 600.0

@@ -16,7 +16,7 @@ from integrity.model import Actor, Job, Outcome, RunCounts
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
     from integrity.jobs.picture_type import Picture
-    from integrity.service.states import DaemonState, JobAhead
+    from integrity.service.control.wire import DaemonState, JobAhead
 
 Cancel = Callable[[], None]
 """Requests the end of a job."""
@@ -89,7 +89,6 @@ class Act(NamedTuple):
         ids: findings to acknowledge or mute.
         path: absolute path of the root to pause or resume, of the file or folder to accept, of the file to repair.
         until: end of muting, seconds UTC.
-        reason: for accepting.
         changes, deletions: accept the folder's changes or deletions that await a decision.
         seen: what the person saw and decided about: the token of the plan of a repair, or of a file to accept. If it is
             something else by now, nothing is done; a repair is answered with its new plan. Empty: whatever it is.
@@ -118,7 +117,6 @@ class RepairPlanned(NamedTuple):
 
     Args:
         plan: the object that `integrity repair --json` prints, as JSON.
-        lines: what `integrity repair` prints.
         token: of the plan: a repair with it does this and nothing else.
     """
 
@@ -227,7 +225,6 @@ def run_request(context: Context, request: JobRequest) -> Summary:
 
 
 def nothing_done(job: Job, now: int) -> Summary:
-    """Return the summary of a job that had nothing to do."""
     return Summary(job, now, now, Outcome.CLEAN, RunCounts(), 0.0, has_integrity_problem=False, is_incomplete=False)
 
 

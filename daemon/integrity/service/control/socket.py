@@ -90,7 +90,6 @@ def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> "socket.socket | No
 
 
 def peer_of(connection: "socket.socket") -> Peer:
-    """Return the process at the other end, as recorded by the kernel."""
     import socket
 
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -111,7 +110,6 @@ def listen(path: bytes, catalog: bytes) -> "socket.socket":
     Open the socket of a catalog's daemon, and make the link to it.
 
     Raises:
-        CatalogLocked: another daemon listens.
         ConfigError: the socket can't be made.
     """
     try:
@@ -169,7 +167,6 @@ def _make_folder(folder: bytes) -> None:
 
 
 def _refuse_live(path: bytes) -> None:
-    """Raise CatalogLocked if a daemon listens there."""
     connection = connect(path)
     if connection is not None:
         with connection:
@@ -223,7 +220,6 @@ def greet(path: bytes, catalog: bytes | None, patience_s: float) -> "DaemonClien
     Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
 
     Args:
-        path: of its socket.
         catalog: that it must serve; None for any.
         patience_s: how long it may take to answer.
     """
@@ -283,7 +279,6 @@ def find_daemon_of(catalog: bytes, *, patience_s: float = GREETING_S) -> "Daemon
 
     Args:
         catalog: real path.
-        patience_s: how long each that may be it is waited for.
 
     Returns:
         It, to be closed; None if there is none.

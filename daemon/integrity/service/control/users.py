@@ -1,7 +1,8 @@
 """
-Limit how much of the service one user may use.
+Decide who may ask the service for what, and limit how much of it one user may use.
 
-A user is the uid that the kernel reports for a connection (SO_PEERCRED, unix(7)). All limits are per user, so a client
+A user is the uid that the kernel reports for a connection (SO_PEERCRED, unix(7)). The mode and group of the socket
+decide who may connect at all; ``MAY_ASK`` is the whole list of rights beyond that. All limits are per user, so a client
 that floods the socket harms only its own user.
 
 I1  A user has at most ``connections`` open, ``requests`` queued or running, and ``BUFFER_LIMIT`` bytes of unread
@@ -12,15 +13,81 @@ I2  A user's connections together use at most a quarter of one CPU for reading a
 
 from __future__ import annotations
 
+import pwd
 import threading
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.errors import CatalogLocked
-from integrity.service.control.rights import Role, find_page_uid
-from integrity.service.control.wire import BUFFER_LIMIT, REQUEST_LIMIT
+from integrity.errors import CatalogLocked, ConfigError
+from integrity.service.control.requests import Act, AskPicture
+from integrity.service.control.wire import (
+    BUFFER_LIMIT,
+    REQUEST_LIMIT,
+    AskAhead,
+    AskCovered,
+    AskState,
+    LendRoots,
+    StopJob,
+    Submit,
+)
+
+if TYPE_CHECKING:
+    from integrity.service.control.wire import Question
+
+PAGE_USER = "integrity-web"
+"""The user that the page, `integrity web`, runs as."""
+
+
+class Role(Enum):
+    """What a user is to the service."""
+
+    TRUSTED = "root, or the service's own user"
+    PAGE = "the user of the page"
+    GROUP = "another user who may open the socket"
+
+
+_COMMANDS = frozenset({Submit, LendRoots, StopJob, AskState, AskCovered, AskAhead})
+
+MAY_ASK: Mapping[Role, frozenset[type[Question]]] = {
+    Role.TRUSTED: _COMMANDS | {Act, AskPicture},
+    Role.PAGE: frozenset({Submit, AskState, AskCovered, Act, AskPicture}),
+    Role.GROUP: _COMMANDS,
+}
+
+_CHANGES = frozenset({Submit, Act})
+"""What the page may ask only if its actions are switched on."""
+
+
+def find_page_uid() -> int | None:
+    """Return the uid of the page's user; None if there is no such user."""
+    try:
+        return pwd.getpwnam(PAGE_USER).pw_uid
+    except KeyError:
+        return None
+
+
+def require_right(role: Role, question: Question, *, allows_actions: bool) -> None:
+    """
+    Check that a user may ask a question.
+
+    Args:
+        allows_actions: the configuration lets the page have things done.
+
+    Raises:
+        ConfigError: not; the message says what to do.
+    """
+    if type(question) not in MAY_ASK[role]:
+        what = "be asked for that by the page" if role is Role.PAGE else "be asked for that by this user; use sudo"
+        raise ConfigError(f"the service can't {what}")
+    if role is Role.PAGE and type(question) in _CHANGES and not allows_actions:
+        raise ConfigError(
+            "actions of the page are switched off; to allow them set `actions = true` in the section [web] of the"
+            " service's configuration, then: systemctl reload integrity"
+        )
+
 
 _PAUSE_FACTOR = 3.0
 _LEAST_PAUSE_S = 0.001  # shorter ones are saved up
@@ -54,12 +121,7 @@ def find_role(uid: int, own_uid: int) -> Role:
 
 
 class User:
-    """
-    What one user has and uses. Any thread may call all methods.
-
-    Args:
-        role: what it may ask for, and how much of the service it may use.
-    """
+    """What one user has and uses. Any thread may call all methods."""
 
     def __init__(self, role: Role) -> None:
         self.role = role
@@ -89,7 +151,6 @@ class User:
             self._connections += 1
 
     def disconnect(self) -> None:
-        """Count a connection as ended."""
         with self._lock:
             self._connections -= 1
 

@@ -32,7 +32,94 @@ from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding, Job
 from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest, RepairPlanned
-from integrity.service.states import DaemonState, JobAhead
+
+
+@dataclass(frozen=True, slots=True)
+class BusyRoot:
+    """A root with a running job. ``copy``: the copy it is compared with."""
+
+    root: bytes
+    job: str
+    phase: str
+    files_done: int
+    bytes_done: int
+    bytes_total: int | None
+    rate_bytes_per_s: float | None
+    copy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A queued job. ``reason``: who or what requested it, for people; ``copy``: the copy to compare with."""
+
+    root: bytes
+    job: str
+    reason: str
+    copy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobAhead:
+    """
+    A job that runs before a request.
+
+    Args:
+        root: empty if the job covers several roots.
+        began_at: seconds UTC; None if it is queued too.
+    """
+
+    root: bytes
+    job: str
+    began_at: int | None
+    copy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """The next time of a schedule, in seconds UTC."""
+
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """How completely a root is watched. ``blind``: what is not watched and why, for people."""
+
+    root: bytes
+    folders: int
+    blind: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWait:
+    """A copy whose comparison is due, and why it has not started, for people."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonState:
+    """
+    What the daemon is doing and will do next.
+
+    Args:
+        trouble: why its last job could not be recorded.
+        reported_at: when the hub last had everything, seconds UTC; None: not since the daemon started.
+    """
+
+    pid: int
+    started_at: int
+    version: str
+    busy: tuple[BusyRoot, ...] = ()
+    queued: tuple[QueuedJob, ...] = ()
+    next_runs: tuple[NextRun, ...] = ()
+    watch: tuple[WatchState, ...] = ()
+    copies: tuple[CopyWait, ...] = ()
+    trouble: str = ""
+    reported_at: int | None = None
+
 
 VERSION = 4
 REQUEST_LIMIT = 1 << 20
@@ -201,18 +288,12 @@ _ERRORS: dict[str, type[AppError]] = {
 
 
 def encode(message: Question | Answer) -> bytes:
-    """Return a message as a line."""
     value = {"v": VERSION, "type": type(message).__name__, **_to_object(message)}
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 
 def decode_question(line: bytes) -> Question:
-    """
-    Decode and check a line from a client.
-
-    Raises:
-        WireError: the line is not a valid question.
-    """
+    """Decode and check a line from a client."""
     message = _decode_line(line, _QUESTIONS)
     assert isinstance(message, Question)
     if isinstance(message, Submit):
@@ -229,35 +310,23 @@ def decode_question(line: bytes) -> Question:
 
 
 def decode_answer(line: bytes) -> Answer:
-    """
-    Decode a line from the server.
-
-    Raises:
-        WireError: the line is not a valid answer.
-    """
+    """Decode a line from the server."""
     message = _decode_line(line, _ANSWERS)
     assert isinstance(message, Answer)
     return message
 
 
 def to_failure(error: AppError) -> Failure:
-    """Convert an error for sending."""
     kind = next(kind.__name__ for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind)
     return Failure(kind, str(error))
 
 
 def to_error(failure: Failure) -> AppError:
-    """Convert a received failure to an error."""
     return _ERRORS.get(failure.kind, AppError)(failure.message)
 
 
 def check(request: JobRequest) -> None:
-    """
-    Check the options of a request: the code that runs it relies on them.
-
-    Raises:
-        WireError: the request is invalid.
-    """
+    """Check the options of a request: the code that runs it relies on them."""
     scrub = request.scrub
     if request.job not in (Job.SCAN, Job.SCRUB):
         raise WireError(f"a {request.job} can't be handed over")
@@ -274,12 +343,7 @@ def check(request: JobRequest) -> None:
 
 
 def check_act(act: Act) -> None:
-    """
-    Check that an act has the arguments of its verb, no others, and none that is too large.
-
-    Raises:
-        WireError: it is invalid.
-    """
+    """Check that an act has the arguments of its verb, no others, and none that is too large."""
     values = {name: getattr(act, name) for name in _ARGUMENTS}
     given = {name for name, value in values.items() if not (value is None or value is False or value in ((), ""))}
     needed, optional = _ARGUMENTS_OF[act.verb]
@@ -349,7 +413,6 @@ def _is_record(kind: object) -> bool:
 
 @cache
 def _fields(kind: type) -> dict[str, object]:
-    """Return the fields of a record with their types."""
     return get_type_hints(kind)
 
 
@@ -370,9 +433,6 @@ def _encode(value: object) -> object:
 def _decode(kind: object, value: object, place: str) -> object:
     """
     Convert a JSON value to a value of a type.
-
-    Args:
-        place: the path of the value, for errors.
 
     Raises:
         ValueError: it is none of this type. OverflowError: a number is too large.

@@ -21,9 +21,9 @@ from integrity.errors import AppError, CatalogError, CatalogLocked
 from integrity.jobs.compare.deadline import find_copy_facts
 from integrity.jobs.options import CompareOptions
 from integrity.model import FindingKind, Outcome
+from integrity.service.control.wire import CopyWait
 from integrity.service.dispatch import ComparePlan
 from integrity.service.inventory import MonitoredCopy, PresenceProbe, find_disks, may_read
-from integrity.service.states import CopyWait
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
@@ -47,7 +47,6 @@ _LONGEST_STEADY_S = 4 * 3600.0
 
 
 def schedule_name(copy: str) -> str:
-    """Return the name of the schedule that compares a copy."""
     return f"compare:{copy}"
 
 
@@ -68,13 +67,7 @@ class _Wanted:
 
 
 class Comparisons:
-    """
-    Start comparisons that are due. Any thread may use it.
-
-    Args:
-        copies: returns the current copies.
-        ended: called when promises or findings may have changed.
-    """
+    """Start comparisons that are due. Any thread may use it."""
 
     def __init__(
         self,
@@ -103,7 +96,6 @@ class Comparisons:
             self._wanted.pop(name, None)
 
     def stop(self) -> None:
-        """Start no more comparisons."""
         self._is_over = True
 
     def waits(self) -> tuple[CopyWait, ...]:

@@ -1,7 +1,8 @@
 """
 Start jobs when they fall due: scans and comparisons by schedule, scrubs in windows, checks of promises.
 
-Decides when. ``scrub_window`` decides how much a scrub reads, ``copy_schedule`` whether a copy can be compared, and
+Decides when, and how much of a root each scrub reads: first what ``verify_every`` requires, then new and touched files.
+A turn may pause; the next turn continues with the rest. ``copy_schedule`` decides whether a copy can be compared, and
 ``dispatch`` which thread does it.
 """
 
@@ -10,31 +11,158 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import runs
 from integrity.catalog.coverage import has_prioritized
 from integrity.catalog.roots import find_roots
-from integrity.config.times import read_schedule
+from integrity.config.units import read_schedule
 from integrity.errors import AppError
 from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScrubOptions
+from integrity.jobs.scrub.plan import make_plan, plan_window
 from integrity.jobs.scrub.promise import check as check_scrub_promise
-from integrity.model import Job
+from integrity.jobs.scrub.promise import find_facts
+from integrity.model import Job, RootState
+from integrity.service.control.wire import CopyWait, NextRun
 from integrity.service.device_queue import LogReport
 from integrity.service.inventory import may_read
-from integrity.service.schedule.clock import TriggerTimes, Windows, local_zone, parse_windows
+from integrity.service.schedule.clock import Openings, Recurrence, TriggerTimes, Windows, local_zone, parse_windows
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
-from integrity.service.schedule.due import Openings, Recurrence
-from integrity.service.schedule.scrub_window import ScrubWindow
-from integrity.service.states import CopyWait, NextRun
 from integrity.threads import RoundThread
 
 if TYPE_CHECKING:
+    from integrity.config import Config
+    from integrity.jobs.context import Context
     from integrity.jobs.options import ScrubOptions
     from integrity.jobs.report import Summary
     from integrity.service.dispatch import Dispatcher, ServiceContext
     from integrity.service.inventory import MonitoredCopy, MonitoredRoot
+    from integrity.service.schedule.clock import Windows
+
+
+@dataclass(slots=True)
+class _Share:
+    """What the turns of one root have read in the open window. ``left_bytes`` is None before the first turn."""
+
+    left_bytes: int | None = None
+    is_planned_done: bool = False
+    has_new: bool = True
+
+
+class ScrubWindow:
+    """
+    One open window. Any thread may use it; each root is planned by the thread of its device.
+
+    Args:
+        windows: define when it closes.
+        config: when it opened.
+
+    Attributes:
+        has_begun: a root has been read.
+        is_over: the window has closed; no turn may start.
+    """
+
+    def __init__(self, windows: Windows, config: Config) -> None:
+        self._windows = windows
+        self._config = config
+        self._lock = threading.Lock()
+        self._shares: dict[bytes, _Share] = {}
+        self._needed: dict[str, dict[bytes, float]] = {}
+        self._put_off: dict[bytes, bool] = {}  # by root: whether its scrub may wake its disks
+        self._protected: set[bytes] = set()
+        self.has_begun = False
+        self.is_over = False
+
+    def needed_bytes_per_s(self, lane: str) -> float:
+        """Return how fast the roots of a device must be read to meet their ``verify_every``."""
+        with self._lock:
+            return sum(self._needed.get(lane, {}).values())
+
+    def plan(self, context: Context, root: MonitoredRoot) -> ScrubOptions | None:
+        """Return how much a root's turn reads; None if its disk must not be read now, or nothing is left to do."""
+        now, windows = context.now(), self._windows
+        if self.is_over:
+            return None
+        every_s = root.settings.verify_every_s
+        with context.catalog.read() as connection:
+            record = next((one for one in find_roots(connection) if one.path == root.path), None)
+            if record is None or record.state is RootState.PAUSED:
+                return None
+            facts = find_facts(connection, record, verify_every_s=every_s, now=now)
+        plan = make_plan(facts, windows, verify_every_s=every_s, now=now)
+        must = plan.bytes_overdue + plan.bytes_due_soon > 0
+        with self._lock:
+            self._needed.setdefault(root.lane, {})[root.path] = plan.needed_bytes_per_s
+        if not may_read(root.disks, self._config.pace, must=must):
+            with self._lock:
+                self._put_off[root.path] = must
+            return None
+        share = self._share_of(root)
+        options = plan_window(facts, windows, verify_every_s=every_s, now=now)
+        if share.is_planned_done:
+            share.has_new = False
+            return options._replace(new=True, due_within_s=0, at_least_bytes=None)
+        if share.left_bytes is None:
+            share.left_bytes = options.at_least_bytes or 0
+        return options._replace(at_least_bytes=max(share.left_bytes, 0))
+
+    def take_ready(self, roots: Sequence[MonitoredRoot]) -> list[MonitoredRoot]:
+        """Remove and return the roots whose disks were asleep or hot at their turn, and no longer are."""
+        with self._lock:
+            ready = [
+                root
+                for root in roots
+                if (must := self._put_off.get(root.path)) is not None
+                and may_read(root.disks, self._config.pace, must=must)
+            ]
+            for root in ready:
+                del self._put_off[root.path]
+        return ready
+
+    def begin_protecting(self, root: MonitoredRoot) -> bool:
+        """Return whether parity of a root is to be made now, which is not asked for again in this window."""
+        with self._lock:
+            is_first = root.path not in self._protected
+            self._protected.add(root.path)
+            return is_first
+
+    def stop_protecting(self, root: MonitoredRoot) -> None:
+        with self._lock:
+            self._protected.discard(root.path)
+
+    def mark_new(self, root: MonitoredRoot) -> None:
+        """Record that a root has new or touched files to verify in this window."""
+        with self._lock:
+            share = self._shares.get(root.path)
+            if share is not None:
+                share.has_new = True
+
+    def record_turn(self, root: MonitoredRoot, summary: Summary, *, is_paused: bool) -> bool:
+        """
+        Record the result of a turn.
+
+        Returns:
+            Whether the root needs another turn in this window.
+        """
+        if self.is_over:
+            return False
+        share = self._share_of(root)
+        if share.left_bytes is not None:
+            share.left_bytes -= summary.counts.bytes_read
+        if is_paused:
+            return True
+        if share.left_bytes is None:
+            return False
+        share.is_planned_done = True
+        return share.has_new
+
+    def _share_of(self, root: MonitoredRoot) -> _Share:
+        with self._lock:
+            return self._shares.setdefault(root.path, _Share())
+
 
 _log = logging.getLogger(__name__)
 
@@ -44,16 +172,7 @@ _SCAN, _SCRUB = Job.SCAN.value, Job.SCRUB.value  # names of schedules, beside th
 
 
 class Timetable(RoundThread):
-    """
-    Keep the schedule: look each half minute what is due. Results come from the device threads.
-
-    Args:
-        roots: returns the current roots.
-        copies: returns the current copies.
-        scan: queues a scan of a whole root, with a reason.
-        beat: called in each round, for the watchdog.
-        has_news: called when there may be new alerts.
-    """
+    """Keep the schedule: look each half minute what is due. Results come from the device threads."""
 
     def __init__(
         self,
@@ -84,12 +203,7 @@ class Timetable(RoundThread):
         self._openings = Openings(self._windows(), last_at=self._now(), now=self._now())
 
     def start(self) -> None:
-        """
-        Start, and make up for missed moments.
-
-        Raises:
-            CatalogError: the catalog can't be read.
-        """
+        """Start, and make up for missed moments."""
         now = self._now()
         with self._service.open_catalog() as catalog, catalog.read() as connection:
             last_scan, last_scrub = (runs.last_started(connection, name) for name in (_SCAN, _SCRUB))
@@ -103,12 +217,7 @@ class Timetable(RoundThread):
         super().start()
 
     def reload(self) -> None:
-        """
-        Apply the current configuration. What is due stays due; earlier moments of the new schedules are past.
-
-        Raises:
-            CatalogError: the catalog can't be read.
-        """
+        """Apply the current configuration. What is due stays due; earlier moments of the new schedules are past."""
         now = self._now()
         with self._lock:
             self._schedules[_SCAN].change(self._moments(self._service.config().schedule.scan), now)
@@ -134,7 +243,6 @@ class Timetable(RoundThread):
         return self._comparisons.waits()
 
     def next_runs(self) -> tuple[NextRun, ...]:
-        """Return what is scheduled next."""
         now = self._now()
         with self._lock:
             runs = [NextRun(name, one.next_at(now)) for name, one in self._schedules.items()]
@@ -195,7 +303,6 @@ class Timetable(RoundThread):
         return int(self._service.clock())
 
     def _round(self) -> float:
-        """Start what is due, and retry what waits."""
         self._beat()
         now = self._now()
         if self._is_due(_SCAN, now):

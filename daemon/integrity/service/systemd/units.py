@@ -1,16 +1,19 @@
 """
-Write and remove the unit files, and check the program that they start.
+Write and remove the unit files, check the program that they start, and run systemd's commands.
 
-Touches only files; ``manager`` runs systemd's commands. Each file contains a checksum of itself in its header, so a
-file from another version differs from one that was edited or masked. Edited files are neither replaced without
-``--force`` nor deleted.
+Each file contains a checksum of itself in its header, so a file from another version differs from one that was edited
+or masked. Edited files are neither replaced without ``--force`` nor deleted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pwd
+import shlex
+import shutil
 import stat
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -22,8 +25,8 @@ from typing import NamedTuple
 from integrity import program
 from integrity.config.places import find_user_folder
 from integrity.errors import AppError, ConfigError, show_path
-from integrity.files.new_file import make_partial_name
-from integrity.service.systemd.installed import PACKAGED, Scope
+from integrity.files.replace_file import make_partial_name
+from integrity.service.systemd.installed import PACKAGED, Scope, systemctl
 
 _UNQUOTABLE = frozenset("'\"\\")  # systemd accepts none of these in a path
 
@@ -179,8 +182,6 @@ def make_units(
     Return the files of a service, its unit first.
 
     Args:
-        scope: the kind of service.
-        program: absolute path of the program to start.
         root: folder in which to install; the contents assume that it is ``/``.
         has_page: also those of the page; only the system's service has one.
         has_hub: also those of the hub, likewise.
@@ -244,7 +245,6 @@ class PageUnits(NamedTuple):
 
 
 def find_page_units() -> PageUnits:
-    """Return what of the system's page is there."""
     folder = b"/etc/systemd/system/"
     return PageUnits(
         os.path.islink(folder + b"multi-user.target.wants/integrity-web.service"),
@@ -387,13 +387,11 @@ def find_names(units: Sequence[UnitFile]) -> list[str]:
 
 
 def find_drop_ins(units: Sequence[UnitFile]) -> list[bytes]:
-    """Return the folders of drop-ins of the units among some files."""
     folders = (unit.path + b".d" for unit in units if unit.path.endswith(b".service"))
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def _render(name: str, scope: Scope, program: bytes, writable: bytes) -> bytes:
-    """Fill in a template and prepend the header."""
     template = resources.files(_PACKAGE).joinpath(name).read_bytes()
     body = template.replace(b"@PROGRAM@", quote(program)).replace(b"@FOLDERS@", writable)
     is_unit = name.endswith(".service")
@@ -416,7 +414,6 @@ def _explaining(path: bytes, done: str) -> Iterator[None]:
 
 
 def _write(unit: UnitFile) -> None:
-    """Write a file atomically."""
     folder, name = os.path.split(unit.path)
     os.makedirs(folder, exist_ok=True)
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -450,3 +447,84 @@ def _find_links(path: bytes) -> list[bytes]:
     folder, name = os.path.split(path)
     wants = (os.path.join(folder, target + b".wants", name) for target in (b"multi-user.target", b"default.target"))
     return [link for link in wants if os.path.islink(link)]
+
+
+class SystemdStep(NamedTuple):
+    """A systemd command; ``is_optional``: its failure does not matter."""
+
+    command: tuple[str, ...]
+    is_optional: bool = False
+
+    def __str__(self) -> str:
+        return shlex.join(self.command)
+
+
+def is_running(scope: Scope) -> bool:
+    """Return whether the manager for this scope runs on this machine (sd_booted(3))."""
+    if scope is Scope.SYSTEM:
+        return os.path.isdir("/run/systemd/system")
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    return bool(folder) and os.path.exists(f"{folder}/systemd/private")
+
+
+def steps_to_install(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
+    """Return the commands to run after the files are written: for the user, the folders, and the unit."""
+    if scope is Scope.USER:
+        return [SystemdStep(("systemctl", "--user", "daemon-reload"))]
+    places = {os.fsdecode(unit.path): os.path.basename(os.path.dirname(unit.path)) for unit in units}
+    return [
+        *(SystemdStep(("systemd-sysusers", place)) for place, folder in places.items() if folder == b"sysusers.d"),
+        *(
+            SystemdStep(("systemd-tmpfiles", "--create", place))
+            for place, folder in places.items()
+            if folder == b"tmpfiles.d"
+        ),
+        SystemdStep(("systemctl", "daemon-reload")),
+    ]
+
+
+def find_unwritable(folders: Sequence[bytes]) -> bytes | None:
+    """Return the first folder that is missing, or that belongs to another user than the service's; None if all fit."""
+    try:
+        uid = pwd.getpwnam("integrity").pw_uid
+    except KeyError:  # where its user was not made yet, nothing can be said
+        return None
+    return next((one for one in folders if not os.path.isdir(one) or os.stat(one).st_uid != uid), None)
+
+
+def steps_to_start(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
+    """Return the commands that enable the units and start the version just installed."""
+    names = find_names(units)
+    return [SystemdStep((*systemctl(scope), do, *names)) for do in ("enable", "restart")]
+
+
+def steps_to_stop(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
+    return [SystemdStep((*systemctl(scope), "disable", "--now", *find_names(units)))]
+
+
+def steps_to_forget(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
+    """Return the commands to run after the files are removed."""
+    forget = (*systemctl(scope), "reset-failed", *find_names(units))
+    return [
+        SystemdStep((*systemctl(scope), "daemon-reload")),
+        SystemdStep(forget, is_optional=True),  # it fails if there is nothing to reset
+    ]
+
+
+def take(steps: Sequence[SystemdStep]) -> None:
+    """
+    Run commands in order.
+
+    Raises:
+        AppError: a command failed; the message has its output and the remaining commands.
+    """
+    for number, step in enumerate(steps):
+        if shutil.which(step.command[0]) is None:
+            complaint = "there is no such program"
+        else:
+            done = subprocess.run(step.command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            if done.returncode == 0 or step.is_optional:
+                continue
+            complaint = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+        left = "; ".join(str(one) for one in steps[number:])
+        raise AppError(f"{step}: {complaint}; mend that, then run: {left}")
