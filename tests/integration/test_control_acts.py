@@ -21,7 +21,7 @@ from integrity.jobs.byte_pattern import Side
 from integrity.jobs.picture_type import Picture
 from integrity.model import ActionVerb, Actor, Job
 from integrity.service.control.client import DaemonClient
-from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest
+from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest, RepairPlanned
 from integrity.service.control.socket import connect
 from integrity.service.control.users import PAGE_USER
 from integrity.service.control.wire import (
@@ -148,7 +148,8 @@ def test_page_repairs_a_flipped_bit(integrity: Box, ext4: LoopFS, tmp_path: Path
     path = bytes(root / "a b")
     with serving(integrity, root, tmp_path, config):
         with greet(integrity, PAGE) as client:
-            planned = client.plan_repair(ALICE, path)
+            planned = client.act(Act(ActVerb.PLAN_REPAIR, ALICE, path=path))
+        assert isinstance(planned, RepairPlanned)
         shown = integrity.run("--json", "repair", root / "a b", expect=0).of_type("repair_plan")[0]
         before = read_direct(path, 2 * BLOCK)
         said = do(integrity, Act(ActVerb.REPAIR, ALICE, path=path))

@@ -69,11 +69,6 @@ class Notifier:
         self._address = b"\0" + address[1:] if address.startswith(b"@") else address
         self._monotonic_ns = monotonic_ns
 
-    @property
-    def has_listener(self) -> bool:
-        """Return whether a socket is set."""
-        return bool(self._address)
-
     def ready(self) -> None:
         """Report that the service is up, or that a reload is done."""
         self._send("READY=1")

@@ -38,7 +38,6 @@ from integrity.model import Finding, FindingKind, ReadHow, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.outbox import ChannelState
-    from integrity.catalog.roots import RootRecord
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.report import Note, Progress, Summary
 
@@ -273,11 +272,13 @@ class _SelfTest:
         (rot,) = collector.findings
         certainty = f" ({rot.certainty.value})" if rot.certainty else ""
         path = show_path(rot.root + b"/" + (rot.path or b""))
+        untouched = self._find(UNTOUCHED)
+        how = (untouched and untouched.read_how) or ReadHow.CACHE_POSSIBLE
         return SelfTestStep(
             Stage.SCRUB,
             True,
             f"a scrub found rot{certainty} in {path}, block {BAD_BLOCK} (counted from 0);"
-            f" {rot.confirmed_reads} more readings agreed; the other file is intact, {self._describe_reading()}",
+            f" {rot.confirmed_reads} more readings agreed; the other file is intact, {_HOW[how]}",
         )
 
     def alert(self) -> Iterator[SelfTestStep]:
@@ -294,17 +295,8 @@ class _SelfTest:
 
     def _find(self, path: bytes) -> FileRecord | None:
         with self._catalog.read() as connection:
-            return files.find_file(connection, self._find_root().id, path)
-
-    def _find_root(self) -> RootRecord:
-        with self._catalog.read() as connection:
             (root,) = find_roots(connection)
-        return root
-
-    def _describe_reading(self) -> str:
-        untouched = self._find(UNTOUCHED)
-        how = untouched.read_how if untouched is not None else None
-        return _HOW[how or ReadHow.CACHE_POSSIBLE]
+            return files.find_file(connection, root.id, path)
 
 
 def _is_just_the_canary(found: list[Finding], summary: Summary) -> bool:

@@ -78,10 +78,6 @@ class LikelyCopy:
     def missing(self) -> int:
         return self.checked - self.same_size - self.other_size
 
-    @property
-    def is_stale(self) -> bool:
-        return self.same_size < self.checked
-
 
 def is_named_like_backup(path: bytes) -> bool:
     return _BACKUP_NAME.search(path) is not None

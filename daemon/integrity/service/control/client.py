@@ -11,8 +11,7 @@ from typing import TypeVar
 from integrity import program
 from integrity.errors import CatalogError, ConfigError
 from integrity.jobs.picture_type import Picture
-from integrity.model import Actor
-from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest, RepairPlanned
+from integrity.service.control.requests import Act, ActDone, AskPicture, JobRequest, RepairPlanned
 from integrity.service.control.socket import GREETING_S, peer_of
 from integrity.service.control.wire import (
     ANSWER_LIMIT,
@@ -127,13 +126,6 @@ class DaemonClient:
         """
         self.send(question)
         return self._receive(Picture, patience_s)
-
-    def plan_repair(self, actor: Actor, path: bytes, patience_s: float = ACT_S) -> RepairPlanned:
-        """Ask what a repair of a file would do; as ``act``."""
-        planned = self.act(Act(ActVerb.PLAN_REPAIR, actor, path=path), patience_s)
-        if not isinstance(planned, RepairPlanned):
-            raise self._silence()
-        return planned
 
     def send(self, question: Question) -> None:
         """Send a question; if the daemon has gone, ``receive`` says so, after what it said last."""
