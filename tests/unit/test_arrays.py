@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from integrity.disks.arrays import parse_zpool, read_arrays, read_btrfs, read_md, read_zfs
-from integrity.disks.report import DeviceReport, Quantity, describe_for_damage, describe_values, find_signs, follow
+from integrity.disks.report import DeviceReport, Quantity, follow
+from integrity.disks.signs import describe_for_damage, describe_values, find_signs
 from integrity.files.block_devices import find_disks_of, find_stack
 from integrity.files.mounts import get_mount
 from support.machine import need_programs

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.disks.report import (
-    RECENT_S,
-    Count,
-    DeviceKind,
-    DeviceReport,
-    DeviceTrouble,
-    Quantity,
-    Remedy,
-    describe_for_damage,
-    find_remedy,
-    find_signs,
-    follow,
-)
+from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity, follow
+from integrity.disks.signs import RECENT_S, Remedy, describe_for_damage, find_remedy, find_signs
 
 NOW = 1_764_000_000
 DAY_S = 86_400

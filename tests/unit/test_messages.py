@@ -22,16 +22,8 @@ from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import ChannelState, Message
 from integrity.catalog.runs import Interruption
 from integrity.config.sample import sample
-from integrity.disks.report import (
-    Count,
-    DeviceKind,
-    DeviceReport,
-    DeviceTrouble,
-    Quantity,
-    Remedy,
-    describe_for_damage,
-    describe_trouble,
-)
+from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
+from integrity.disks.signs import Remedy, describe_for_damage, describe_trouble
 from integrity.errors import Leased
 from integrity.files.mirrors import Mirror
 from integrity.inspect.outcome import CheckResult, OwnCheck

@@ -21,7 +21,7 @@ from integrity.catalog.outbox import AlertKind
 from integrity.catalog.root_meta import find_reports
 from integrity.catalog.roots import count_all_files, find_roots
 from integrity.config import MAILS_PER_HOUR, Alerts
-from integrity.disks.report import describe_for_damage
+from integrity.disks.signs import describe_for_damage
 from integrity.kinds import HARDWARE_MATTERS
 from integrity.model import Finding
 

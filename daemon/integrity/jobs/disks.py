@@ -20,17 +20,8 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.root_meta import find_reports, replace_reports
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.disks.arrays import read_arrays
-from integrity.disks.report import (
-    DeviceKind,
-    DeviceReport,
-    DeviceSign,
-    DeviceTrouble,
-    Remedy,
-    describe_signs,
-    find_remedy,
-    find_signs,
-    follow,
-)
+from integrity.disks.report import DeviceKind, DeviceReport, DeviceTrouble, follow
+from integrity.disks.signs import DeviceSign, Remedy, describe_signs, find_remedy, find_signs
 from integrity.disks.smart import read_smart
 from integrity.errors import ReadInterrupted
 from integrity.files.block_devices import find_disks_of, find_stack, find_stack_of, is_asleep

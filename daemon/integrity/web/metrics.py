@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from integrity import __version__
 from integrity.catalog.own_files import SQLITE_SUFFIXES
 from integrity.catalog.runs import find_last_runs, sum_read
-from integrity.disks.report import find_signs
+from integrity.disks.signs import find_signs
 from integrity.errors import show_path
 from integrity.model import RootState
 from integrity.views.sentence import find_complete_at
