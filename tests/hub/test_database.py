@@ -276,7 +276,7 @@ def test_full_disk_passes_also_where_the_driver_writes(hub_database: HubDatabase
     """D3: not only for statements of the library; nothing of the transaction is kept, and later the same works."""
     fill_disk(hub_database, hub_url)
     for write in (
-        lambda c: load_files(c, schema.file, (ROW._replace(name=b"%d" % n) for n in range(10_000))),
+        lambda c: load_files(c, schema.file, ((*ROW[:2], b"%d" % n, *ROW[3:]) for n in range(10_000))),
         lambda c: [
             c.execute(sa.insert(schema.replica_set).values(name=f"{n}" * 1000, created_at=1)) for n in range(1000)
         ],
