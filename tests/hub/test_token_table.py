@@ -27,7 +27,7 @@ class Reader:
 
     def add(self, name: str) -> str:
         token = TOKEN_PREFIX + name
-        self.boxes[hash_token(token)] = Box(len(self.boxes), name, 1, *[None] * 8)
+        self.boxes[hash_token(token)] = Box(len(self.boxes), name, None)
         return token
 
     async def read(self) -> dict[bytes, Box]:
