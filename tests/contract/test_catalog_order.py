@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integrity.catalog import root_meta
+from integrity.catalog import parity, root_meta
 from integrity.catalog.baselines import record_files
 from integrity.catalog.files import find_file, find_in_order
 from integrity.catalog.roots import remove_root
@@ -23,6 +23,20 @@ def test_files_in_order_are_read_from_the_indexes(box: CatalogBox) -> None:
 
     assert plans
     assert not [plan for plan in plans if "TEMP B-TREE" in plan or plan.startswith("SCAN")]
+
+
+def test_what_no_set_covers_is_found_behind_the_page_before(box: CatalogBox) -> None:
+    """A page of a folder with a million files reads none of those before it again."""
+    box.record_all({b"f/%d" % number: make_reading(number) for number in range(10)})
+    told: list[str] = []
+    with box.catalog.read() as c:
+        found = parity.page_candidates(c, box.root.id, b"", None, rested_at=None, leaving=())
+        with traced(box.catalog, told.append):
+            rest = parity.page_candidates(c, box.root.id, b"", found[6], rested_at=None, leaving=())
+        plans = [row[3] for sql in told for row in c.rows(f"EXPLAIN QUERY PLAN {sql}", *[0] * sql.count("?"))]
+
+    assert found[7:] == rest
+    assert any("file" in plan and "folder_id=? AND name>?" in plan for plan in plans)
 
 
 def test_imported_files_know_their_manifest(box: CatalogBox) -> None:

@@ -200,10 +200,11 @@ def page_candidates(
     """
     part, values = inside(root_id, prefix)
     rested = "1" if rested_at is None else f"file.verified_at NOT NULL AND file.recorded_at <= {rested_at}"
+    # Not (folder.path, file.name) > (?, ?): that reads each file of a folder again for each page.
     query = f"""
         SELECT file.id, folder.path, file.name, file.size_bytes, file.mtime_ns, file.md5 FROM {FILE_JOIN}
-        WHERE {part} AND (folder.path, file.name) > (?, ?) AND file.size_bytes > 0 AND file.md5 NOT NULL
-            AND file.is_frozen = 0 AND {rested}
+        WHERE {part} AND folder.path >= ? AND file.name > iif(folder.path = ?, ?, x'')
+            AND file.size_bytes > 0 AND file.md5 NOT NULL AND file.is_frozen = 0 AND {rested}
             AND NOT (CAST(folder.path AS TEXT) GLOB {_ODD} OR CAST(file.name AS TEXT) GLOB {_ODD})
             AND length(folder.path) + length(file.name) > 1 AND length(file.name) <= {_LONGEST_NAME}
             AND NOT EXISTS (
@@ -211,8 +212,8 @@ def page_candidates(
                 WHERE parity_file.file_id = file.id AND parity_file.md5 = file.md5 AND parity_set.is_damaged = 0
                     AND parity_set.id NOT IN (SELECT value FROM json_each(?)))
         ORDER BY folder.path, file.name LIMIT {_PAGE}"""
-    place = (b"", b"") if after is None else split_path(after.path)
-    rows = c.rows(query, *values, *place, numbers(leaving))
+    folder_path, name = (b"", b"") if after is None else split_path(after.path)
+    rows = c.rows(query, *values, folder_path, folder_path, name, numbers(leaving))
     return [Candidate(number, join_path(folder, name), *rest) for number, folder, name, *rest in rows]
 
 
