@@ -6,6 +6,7 @@ from integrity.catalog import parity, root_meta
 from integrity.catalog.baselines import record_files
 from integrity.catalog.files import find_file, find_in_order
 from integrity.catalog.roots import remove_root
+from integrity.catalog.rows import split_path
 from integrity.model import BaselineReason, FileId, Readings
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.statements import traced
@@ -27,16 +28,20 @@ def test_files_in_order_are_read_from_the_indexes(box: CatalogBox) -> None:
 
 def test_what_no_set_covers_is_found_behind_the_page_before(box: CatalogBox) -> None:
     """A page of a folder with a million files reads none of those before it again."""
-    box.record_all({b"f/%d" % number: make_reading(number) for number in range(10)})
+    paths = [b"d/%s" % name for name in (b"e-f/a", b"f", b"f-g/a", b"f/1", b"f/2", b"f/3", b"f/g/1", b"f0/a")]
+    box.record_all({path: make_reading(path) for path in paths})
     told: list[str] = []
     with box.catalog.read() as c:
-        found = parity.page_candidates(c, box.root.id, b"", None, rested_at=None, leaving=())
-        with traced(box.catalog, told.append):
-            rest = parity.page_candidates(c, box.root.id, b"", found[6], rested_at=None, leaving=())
+        for prefix, expected in ((b"", sorted(paths, key=split_path)), (b"d/f", [paths[1], *paths[3:7]])):
+            found = parity.page_candidates(c, box.root.id, prefix, None, rested_at=None, leaving=())
+            assert [one.path for one in found] == expected
+            with traced(box.catalog, told.append):
+                rest = parity.page_candidates(c, box.root.id, prefix, found[1], rested_at=None, leaving=())
+            assert found[2:] == rest
         plans = [row[3] for sql in told for row in c.rows(f"EXPLAIN QUERY PLAN {sql}", *[0] * sql.count("?"))]
 
-    assert found[7:] == rest
-    assert any("file" in plan and "folder_id=? AND name>?" in plan for plan in plans)
+    assert 2 == sum("SEARCH file USING INDEX" in plan and "folder_id=? AND name>?" in plan for plan in plans)
+    assert not [plan for plan in plans if "TEMP B-TREE" in plan]
 
 
 def test_imported_files_know_their_manifest(box: CatalogBox) -> None:

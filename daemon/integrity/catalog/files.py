@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, starmap
+from itertools import starmap
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ from integrity.catalog.rows import (
     FileRecord,
     below,
     inside,
+    inside_in_order,
     join_path,
     load_records,
     quoted,
@@ -201,15 +202,9 @@ def count_files_below(c: Connection, root_id: RootId, folder_path: bytes, *, is_
 
 def find_in_order(c: Connection, root_id: RootId, prefix: bytes = b"") -> Iterator[FileRecord]:
     """Yield the files at or below a path, in the order of folder path and name, both bytewise."""
-    within, bounds = below("folder.path", prefix)
-    itself = None if not prefix else find_file(c, root_id, prefix)
-    if prefix:  # a range of the index, without siblings that share the prefix
-        within, bounds = f"folder.path >= ? AND folder.path < ? AND {within}", (prefix, prefix + b"0", *bounds)
-    query = f"""
-        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
-        WHERE folder.root_id = ? AND {within} ORDER BY folder.path, file.name"""
-    rows = starmap(FileRecord.make, c.rows(query, root_id, *bounds))
-    return rows if itself is None else chain([itself], rows)
+    part, values = inside_in_order(root_id, prefix)
+    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE {part} ORDER BY folder.path, file.name"
+    return starmap(FileRecord.make, c.rows(query, *values))
 
 
 ORDER_COLUMNS = "seq INTEGER PRIMARY KEY, file_id INTEGER NOT NULL, size_bytes INTEGER NOT NULL"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from integrity.catalog.db import Connection, numbers
-from integrity.catalog.rows import FILE_JOIN, inside, join_path, quoted, split_path
+from integrity.catalog.rows import FILE_JOIN, inside_in_order, join_path, quoted, split_path
 from integrity.kinds import REPAIRABLE
 from integrity.model import FileId, RootId
 
@@ -198,12 +198,13 @@ def page_candidates(
         rested_at: only files that were recorded up to this time and verified since; None: all.
         leaving: sets that will go, so that their files are to be covered anew.
     """
-    part, values = inside(root_id, prefix)
+    folder_path, name = (b"", b"") if after is None else split_path(after.path)
+    part, values = inside_in_order(root_id, prefix, folder_path)
     rested = "1" if rested_at is None else f"file.verified_at NOT NULL AND file.recorded_at <= {rested_at}"
     # Not (folder.path, file.name) > (?, ?): that reads each file of a folder again for each page.
     query = f"""
         SELECT file.id, folder.path, file.name, file.size_bytes, file.mtime_ns, file.md5 FROM {FILE_JOIN}
-        WHERE {part} AND folder.path >= ? AND file.name > iif(folder.path = ?, ?, x'')
+        WHERE {part} AND file.name > iif(folder.path = ?, ?, x'')
             AND file.size_bytes > 0 AND file.md5 NOT NULL AND file.is_frozen = 0 AND {rested}
             AND NOT (CAST(folder.path AS TEXT) GLOB {_ODD} OR CAST(file.name AS TEXT) GLOB {_ODD})
             AND length(folder.path) + length(file.name) > 1 AND length(file.name) <= {_LONGEST_NAME}
@@ -212,8 +213,7 @@ def page_candidates(
                 WHERE parity_file.file_id = file.id AND parity_file.md5 = file.md5 AND parity_set.is_damaged = 0
                     AND parity_set.id NOT IN (SELECT value FROM json_each(?)))
         ORDER BY folder.path, file.name LIMIT {_PAGE}"""
-    folder_path, name = (b"", b"") if after is None else split_path(after.path)
-    rows = c.rows(query, *values, folder_path, folder_path, name, numbers(leaving))
+    rows = c.rows(query, *values, folder_path, name, numbers(leaving))
     return [Candidate(number, join_path(folder, name), *rest) for number, folder, name, *rest in rows]
 
 

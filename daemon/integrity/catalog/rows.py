@@ -155,6 +155,21 @@ def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> tuple[
     return condition, (root_id, *bounds, root_id, *split_path(prefix))
 
 
+def inside_in_order(root_id: RootId, prefix: bytes, begin: bytes = b"") -> tuple[str, tuple[Value, ...]]:
+    """
+    Return the same for statements in the order of folder path and name, which then sort nothing.
+
+    ``begin``: only files of this folder and of those that follow it.
+    """
+    folder_path, name = split_path(prefix)
+    part, values = "folder.root_id = ? AND folder.path >= ?", (root_id, max(folder_path, begin))
+    if not prefix:
+        return part, values
+    is_below, bounds = below("folder.path", prefix)
+    part += f" AND folder.path < ? AND (folder.path = ? OR {is_below}) AND (folder.path != ? OR file.name = ?)"
+    return part, (*values, prefix + b"0", folder_path, *bounds, folder_path, name)
+
+
 def given(conditions: Mapping[str, Value]) -> tuple[str, tuple[Value, ...]]:
     """Return those of the conditions that have a value, joined, and these values; without any: ``1``."""
     known = {condition: value for condition, value in conditions.items() if value is not None}
