@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integrity.catalog import parity, root_meta
+from integrity.catalog import own_checks, parity, root_meta
 from integrity.catalog.baselines import record_files
 from integrity.catalog.files import find_file, find_in_order
 from integrity.catalog.roots import remove_root
@@ -41,6 +41,26 @@ def test_what_no_set_covers_is_found_behind_the_page_before(box: CatalogBox) -> 
         plans = [row[3] for sql in told for row in c.rows(f"EXPLAIN QUERY PLAN {sql}", *[0] * sql.count("?"))]
 
     assert 2 == sum("SEARCH file USING INDEX" in plan and "folder_id=? AND name>?" in plan for plan in plans)
+    assert not [plan for plan in plans if "TEMP B-TREE" in plan]
+
+
+def test_what_was_not_checked_of_a_large_part_is_not_sorted_for_each_page(box: CatalogBox) -> None:
+    """A page of a large folder reads on behind the last one."""
+    (first,) = box.record_all({b"f/1": make_reading(1)})
+    told: list[str] = []
+    with box.catalog.transaction() as c:
+        columns = "SELECT name FROM pragma_table_info('file') WHERE name NOT IN ('id', 'name')"
+        same = ", ".join(c.column(columns))
+        query = f"""
+            WITH RECURSIVE more AS (SELECT 1000 AS number UNION ALL SELECT number + 1 FROM more WHERE number < 51000)
+            INSERT INTO file (id, name, {same})
+            SELECT number, CAST('n' || number AS BLOB), {same} FROM file JOIN more WHERE id = ?"""
+        c.run(query, first)
+        with traced(box.catalog, told.append):
+            page = own_checks.find_unchecked(c, box.root.id, b"f", FileId(1999), limit=10, has_libraries=False)
+        plans = [row[3] for sql in told for row in c.rows(f"EXPLAIN QUERY PLAN {sql}", *[0] * sql.count("?"))]
+
+    assert [*range(2000, 2010)] == [record.id for record, _ in page]
     assert not [plan for plan in plans if "TEMP B-TREE" in plan]
 
 

@@ -33,6 +33,7 @@ from integrity.catalog.rows import (
     FileRecord,
     below,
     inside,
+    inside_by_id,
     inside_in_order,
     join_path,
     load_records,
@@ -43,8 +44,6 @@ from integrity.catalog.rows import (
 )
 from integrity.kinds import STOPPED_READING
 from integrity.model import Blocks, FileId, RootId, Stamps
-
-_SMALL_SUBTREE = 50_000
 
 
 class KnownFile(NamedTuple):
@@ -179,19 +178,11 @@ def page_files(
         prefix: only files below this folder, or this one file; empty: all.
         after: the last id of the previous page.
     """
-    # "+" hides a column from SQLite's planner: a small part of a large root is found by folder, anything else is read
-    # in the order of the table.
-    part, values = inside(root_id, prefix)
-    some = f"SELECT file.id FROM {FILE_JOIN} WHERE {part} LIMIT {_SMALL_SUBTREE}"
-    if prefix and c.value(f"SELECT count(*) FROM ({some})", *values) < _SMALL_SUBTREE:
-        is_in = f"{part} AND +file.id > ?"
-    else:
-        part, values = inside(root_id, prefix, is_hidden=True)
-        is_in = f"{part} AND file.id > ?"
+    part, values = inside_by_id(c, root_id, prefix, after)
     query = f"""
         SELECT file.id, folder.path, file.name, file.size_bytes FROM {FILE_JOIN}
-        WHERE {is_in} ORDER BY file.id LIMIT ?"""
-    return [(row[0], join_path(row[1], row[2]), row[3]) for row in c.rows(query, *values, after, limit)]
+        WHERE {part} ORDER BY file.id LIMIT ?"""
+    return [(row[0], join_path(row[1], row[2]), row[3]) for row in c.rows(query, *values, limit)]
 
 
 def count_files_below(c: Connection, root_id: RootId, folder_path: bytes, *, is_deep: bool) -> int:

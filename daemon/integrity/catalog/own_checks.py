@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from integrity.catalog.baselines import IS_SAME, same_as
 from integrity.catalog.db import Connection
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside_by_id
 from integrity.inspect.outcome import CheckResult
 from integrity.model import FileId, FindingKind, RootId
 from integrity.verdict import CopyVote
@@ -49,14 +49,14 @@ def find_unchecked(
     Args:
         has_libraries: what could not be tested for want of a library can be now.
     """
-    part, values = inside(root_id, prefix)
+    part, values = inside_by_id(c, root_id, prefix, after)
     again = f" OR file.own_check = '{CheckResult.NO_LIBRARY}'" if has_libraries else ""
     query = f"""
         SELECT iif(file.checked_version = file.version - 1, file.own_check, NULL), {RECORD_COLUMNS}
         FROM file CROSS JOIN folder ON folder.id = file.folder_id -- in the order of ids, without sorting for each page
-        WHERE {part} AND file.id > ? AND file.is_frozen = 0 AND (file.checked_version IS NOT file.version{again})
+        WHERE {part} AND file.is_frozen = 0 AND (file.checked_version IS NOT file.version{again})
         ORDER BY file.id LIMIT ?"""
-    rows = c.rows(query, *values, after, limit)
+    rows = c.rows(query, *values, limit)
     return [(FileRecord.make(*row), None if before is None else CheckResult(before)) for before, *row in rows]
 
 

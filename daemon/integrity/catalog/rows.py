@@ -27,6 +27,7 @@ TOLERANCE_S = 15 * 60  # clock corrections up to this size do not make files due
 NEVER_AT = 0  # time of the last verification when it is unknown
 DAY_S = 86_400
 
+_SMALL_SUBTREE = 50_000
 MOST_DAYS = 400  # how many days are kept, and so the longest that a record can be kept by them
 
 
@@ -153,6 +154,18 @@ def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> tuple[
         )
     )"""
     return condition, (root_id, *bounds, root_id, *split_path(prefix))
+
+
+def inside_by_id(c: Connection, root_id: RootId, prefix: bytes, after: int) -> tuple[str, tuple[Value, ...]]:
+    """Return the same for a page in the order of ids, ``after`` the last one before it."""
+    # "+" hides a column from SQLite's planner: a small part of a large root is found by folder, anything else is read
+    # in the order of the table.
+    part, values = inside(root_id, prefix)
+    some = f"SELECT file.id FROM {FILE_JOIN} WHERE {part} LIMIT {_SMALL_SUBTREE}"
+    if prefix and c.value(f"SELECT count(*) FROM ({some})", *values) < _SMALL_SUBTREE:
+        return f"{part} AND +file.id > ?", (*values, after)
+    part, values = inside(root_id, prefix, is_hidden=True)
+    return f"{part} AND file.id > ?", (*values, after)
 
 
 def inside_in_order(root_id: RootId, prefix: bytes, begin: bytes = b"") -> tuple[str, tuple[Value, ...]]:
