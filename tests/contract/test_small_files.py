@@ -300,7 +300,7 @@ def test_what_is_begun_is_answered_when_nothing_else_comes(tmp_path: Path, mode:
         todo.end()
         thread.join()
 
-    assert (1, 1) == (len(delivery.results), delivery.ended)
+    assert (1, 1) == (len(delivery.results), len(delivery.ended))
 
 
 @pytest.mark.parametrize("is_short", [True, False])

@@ -40,7 +40,7 @@ def answer_all(
 
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
     assert [None] * len(delivered) == [delivery.error for delivery in delivered]
-    assert len(batches) == sum(delivery.ended for delivery in delivered)
+    assert len(batches) == sum(len(delivery.ended) for delivery in delivered)
     return [one for delivery in delivered for result in delivery.results for one in singly(result)]
 
 
@@ -68,7 +68,7 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
 
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
     assert [None] * len(delivered) == [delivery.error for delivery in delivered]
-    assert len(tasks) == sum(delivery.ended + delivery.ended_large for delivery in delivered)
+    assert len(tasks) == sum(len(delivery.ended) for delivery in delivered)
     return [one for delivery in delivered for result in delivery.results for one in singly(result)]
 
 

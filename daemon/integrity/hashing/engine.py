@@ -165,7 +165,8 @@ class _WorkerPool:
         self._next_check_at = monotonic() + poll_interval_s
         self._is_over = threading.Event()
         self._queue: WorkQueue[Batch] = WorkQueue(jobs, side_by_side)
-        self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, self._queue.most_large
+        self._most_room = {False: jobs * _IN_FLIGHT, True: self._queue.most_large}
+        self._room = dict(self._most_room)  # for batches by whether they are one large file each
         self._deliveries: SimpleQueue[AnswerBatch] = SimpleQueue()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(
@@ -190,20 +191,19 @@ class _WorkerPool:
     @property
     def has_room(self) -> bool:
         """Return whether another batch of either kind may be given."""
-        return self._small_room > 0 and self._large_room > 0
+        return min(self._room.values()) > 0
 
     @property
     def is_waiting(self) -> bool:
         """Return whether any given batch is unanswered."""
-        return (self._small_room, self._large_room) != self._most_room
+        return self._room != self._most_room
 
     def submit(self, batch: Batch) -> None:
         """Queue a batch, and start a thread for each of the first ones: most scans find nothing to read."""
         if self._unstarted:
             self._unstarted.pop().start()
         is_large = batch.turn is None
-        self._large_room -= is_large
-        self._small_room -= not is_large
+        self._room[is_large] -= 1
         if not self._threads:
             self._fail(batch)
         elif is_large:
@@ -239,8 +239,8 @@ class _WorkerPool:
                 continue
             if delivery.error is not None:
                 raise delivery.error
-            self._small_room += delivery.ended
-            self._large_room += delivery.ended_large
+            for batch in delivery.ended:
+                self._room[batch.turn is None] += 1
             return delivery
 
     def end(self) -> None:
@@ -269,8 +269,7 @@ class _WorkerPool:
         """Fail a batch when no thread is left."""
         error = "not read: the device hangs"
         failed = [Failed(batch.tasks.task(index), DeviceStalled(error)) for index in range(len(batch.tasks))]
-        is_large = batch.turn is None
-        self._deliveries.put(AnswerBatch(failed, ended=not is_large, ended_large=is_large))
+        self._deliveries.put(AnswerBatch(failed, [batch]))
 
 
 class _Either:

@@ -195,19 +195,6 @@ _RESULTS_AT_ONCE = 64
 """Send at this many results at the latest, so that the consumer can store them meanwhile."""
 
 
-class AnswerBatch(NamedTuple):
-    """A message from a thread: answers, how many batches they complete, or the error that ended the thread."""
-
-    results: Sequence[Answer]
-    ended: int = 0  # of small files
-    ended_large: int = 0  # of one large file each
-    error: BaseException | None = None
-
-
-class AbandonedError(Exception):
-    """The thread was abandoned; nobody uses its results."""
-
-
 class Batch(NamedTuple):
     """
     Small files, or one file, for one thread.
@@ -227,6 +214,18 @@ class Batch(NamedTuple):
         return tasks.resume is not None or tasks.sizes_bytes[0] > small_bytes(tasks.block_size_bytes)
 
 
+class AnswerBatch(NamedTuple):
+    """A message from a thread: answers, the batches that they complete, or the error that ended the thread."""
+
+    results: Sequence[Answer]
+    ended: Sequence[Batch] = ()
+    error: BaseException | None = None
+
+
+class AbandonedError(Exception):
+    """The thread was abandoned; nobody uses its results."""
+
+
 class TaskLedger:
     """
     The tasks that a thread has begun, and their answers. Only that thread uses it, unless stated otherwise.
@@ -239,11 +238,10 @@ class TaskLedger:
     def __init__(self, deliveries: SimpleQueue[AnswerBatch], monotonic: Callable[[], float]) -> None:
         self._deliveries = deliveries
         self._monotonic = monotonic
-        self._lock = threading.Lock()  # protects the next four
+        self._lock = threading.Lock()  # protects the next three
         self._results: list[Answer] = []
         self._open: dict[int, tuple[Batch, set[int]]] = {}  # by identity, each with the indexes of unanswered tasks
-        self._ended = 0
-        self._ended_large = 0
+        self._ended: list[Batch] = []
         self.is_abandoned = False
         self._busy_since: float | None = None
         self.bytes_done = 0
@@ -297,14 +295,12 @@ class TaskLedger:
         waiting.difference_update(indexes)
         if not waiting:
             del self._open[id(batch)]
-            is_large = batch.turn is None
-            self._ended += not is_large
-            self._ended_large += is_large
+            self._ended.append(batch)
 
     def _deliver(self) -> None:
         if self._results:
-            self._deliveries.put(AnswerBatch(self._results, self._ended, self._ended_large))
-            self._results, self._ended, self._ended_large = [], 0, 0
+            self._deliveries.put(AnswerBatch(self._results, self._ended))
+            self._results, self._ended = [], []
 
     def _check(self) -> None:
         if self.is_abandoned:
