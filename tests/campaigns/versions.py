@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from campaigns.world import run_in_memory
+from integrity.cli.exitcodes import ExitCode
 from support.archives import ARCHIVES, Archive
 from support.cli import Box, Completed
 
@@ -121,7 +122,9 @@ class World:
         os.utime(path, (content.mtime_s, content.mtime_s))
 
     def _run(self, *args: str | Path, expect: int | None = None) -> Completed:
-        return self._integrity.run("--json", *args, expect=expect, timeout=600)
+        done = self._integrity.run("--json", *args, expect=expect, timeout=600)
+        assert done.code != ExitCode.INTERRUPTED, f"somebody stopped {args}, so this world proves nothing"
+        return done
 
     def _fail(self, text: str) -> None:
         self.failures.append(text)
@@ -172,7 +175,8 @@ class World:
         is_good = path.read_bytes() == recorded.data
         is_possible = any(version.get(name, now).data == recorded.data for version in self.versions)
         if is_good != is_possible:
-            self._fail(f"{name}: {'not ' * (not is_good)}repaired, but {is_possible=}: {done.stdout}{done.stderr}")
+            printed = f"exit {done.code}: {done.stdout}{done.stderr}"
+            self._fail(f"{name}: {'not ' * (not is_good)}repaired, but {is_possible=}: {printed}")
 
 
 def run(seed: int) -> list[str]:

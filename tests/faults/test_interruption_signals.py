@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -150,6 +152,25 @@ def test_stop_while_a_mismatch_waits_for_its_rereads(integrity: Box, tmp_path: P
         assert [] == kinds(result)
         assert {"verified": 13, "not_due": 1} == tallies(result)
         assert ["rot"] == kinds(integrity.run("--json", "scrub", fs.folder / "root", expect=1))
+
+
+def test_repair_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path, tmp_path: Path) -> None:
+    """Whoever reads its objects is told that the file was not reached: no plan of it is no plan to leave it."""
+    integrity.run("scan", root, expect=0)
+    shutil.copytree(tmp_path / "source", tmp_path / "copy")
+    damaged = plant_path(tmp_path / "source", 3)
+    stat = damaged.stat()
+    damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+    os.utime(damaged, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    integrity.run("scrub", root, expect=1)
+    repair = ("repair", plant_path(root, 3), "--from", tmp_path / "copy", "--apply")
+    at = Rule("read", path="/d3/*", is_hung=True)
+    result = interrupt(faulty, integrity, *repair, at=at, signals=(signal.SIGTERM,))
+    assert 130 == result.code
+    assert ("repair", "interrupted") == (result.summary["job"], result.summary["outcome"])
+    assert {"not_due": 1} == tallies(result)
+    done = integrity.run("--json", *repair, expect=0)
+    assert ("clean", {"verified": 1}) == (done.summary["outcome"], tallies(done))
 
 
 @pytest.mark.parametrize("command", ["scan", "scrub"])

@@ -265,6 +265,33 @@ def test_damage_between_two_good_versions_is_seen(pair: Pair) -> None:
     assert [("same", False), ("differs", True), ("same", False)] == contents(pair.run("versions", pair.small))
 
 
+@pytest.mark.parametrize("pair", [Restic], indirect=True)
+def test_version_that_cant_be_looked_at_is_passed_over(pair: Pair) -> None:
+    """What is lost of one backup hides no other: the file is told, and repaired from the one before."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    good, before = pair.small.read_bytes(), set(pair.archive.find_data())
+    damage(pair.small)
+    pair.archive.back_up(pair.root, reads_all=True)
+    for lost in set(pair.archive.find_data()) - before:
+        lost.chmod(0o600)
+        lost.write_bytes(bytes(lost.stat().st_size))
+    damage(pair.small, 1)
+    pair.archive.back_up(pair.root, reads_all=True)
+
+    versions = pair.run("versions", pair.small)
+    assert [("differs", True), ("unreadable", False), ("same", False)] == contents(versions)
+    history = pair.run("history", "nightly", expect=1)
+    assert [str(pair.small)] == [one["path"] for one in history.of_type("silent_change")]
+    assert "can't be read in" in history.stderr
+    told = pair.compare("--all-versions", expect=3)
+    assert 2 == len(told.of_type("compared_version"))
+    assert 1 == len(told.of_type("version_file"))
+    pair.run("scrub", expect=1)
+    pair.run("repair", pair.small, "--from", "nightly", "--apply", "--discard")
+    assert good == pair.small.read_bytes()
+
+
 @with_archives(long=Borg)
 def test_deleted_file_is_found_in_an_older_version(pair: Pair) -> None:
     """The newest backup does not have it any more, and neither has the catalog."""
@@ -490,6 +517,36 @@ def test_newest_folder_is_compared_and_older_ones_repair(integrity: Box, tmp_pat
     )
     integrity.run("repair", file, "--from", "days", "--apply", "--discard", expect=0)
     assert good == file.read_bytes()
+
+
+def test_empty_folder_is_no_version(integrity: Box, tmp_path: Path, days: Path) -> None:
+    """A backup that never came to pass hides neither the versions before it nor those after it."""
+    root, file = tmp_path / "root", plant_path(tmp_path / "root", 5)
+    keep(root, days, "2026-03-11")
+    integrity.run("scan", expect=0)
+    good = file.read_bytes()
+    damage(file, 10)
+    keep(root, days, "2026-03-13", "--checksum")
+    for empty in ("2026-03-12", "2026-03-14"):
+        (days / empty).mkdir()
+
+    done = integrity.run("--json", "compare", "--with", "days", expect=1)
+    assert {"verified": COUNT - 1, "changed": 1} == tallies(done)
+    assert any("2026-03-14 is empty, so 2026-03-13 was compared" in str(one["message"]) for one in done.of_type("note"))
+    versions = integrity.run("--json", "versions", file, expect=0)
+    assert [("differs", True), ("same", False)] == contents(versions)
+    (change,) = integrity.run("--json", "history", "days", expect=1).of_type("silent_change")
+    assert ("2026-03-11", "2026-03-13") == (change["older"], change["newer"])
+    integrity.run("repair", file, "--from", "days", "--apply", "--discard", expect=0)
+    assert good == file.read_bytes()
+
+
+def test_only_empty_folders_are_a_disk_that_is_away(integrity: Box, days: Path) -> None:
+    """Nothing is called missing for it."""
+    (days / "2026-03-11").mkdir()
+    integrity.run("scan", expect=0)
+    done = integrity.run("compare", "--with", "days", expect=3)
+    assert "is empty: its disk is not mounted" in done.stdout
 
 
 def test_copy_without_versions_is_refused(integrity: Box, tmp_path: Path) -> None:

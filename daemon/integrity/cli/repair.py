@@ -19,6 +19,7 @@ from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields, shell_word
 from integrity.views.repair import describe_plan, plan_object, repaired_object
+from integrity.views.runs import summary_object
 from integrity.words.text import count, iso_time
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def _run(
     for one in done:
         _print_repaired(output, one)
     report.show()
+    for run in summary.runs:
+        output.give("summary", summary_object(run))
     return summary
 
 

@@ -17,7 +17,7 @@ from typing import Self
 from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, require_harmless
 from integrity.copies.protocol import CopyEntry, Trouble
-from integrity.errors import CopyUnreachable, RootSuspended, show_path
+from integrity.errors import CopyUnreachable, RootSuspended, Vanished, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability, identify
@@ -52,6 +52,19 @@ def identify_folder(path: bytes) -> RootIdentity:
         raise CopyUnreachable(str(error)) from error
     finally:
         os.close(fd)
+
+
+def is_empty_folder(folder: int | bytes) -> bool:
+    """
+    Return whether a folder contains only what systems create by themselves.
+
+    Raises:
+        OSError: it can't be listed.
+    """
+    builtin = Excludes()
+    with os.scandir(folder) as entries:
+        names = ((os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries)
+        return all(builtin.matches(name, name, is_folder) for name, is_folder in names)
 
 
 class TreeCopy(BaseCopy):
@@ -174,6 +187,8 @@ class TreeCopy(BaseCopy):
     def open(self, path: bytes) -> RandomAccessFile:
         """Open one file past the page cache, as far as its file system allows; see ``Copy``."""
         require_harmless(path)
+        if self._look_at(path) is None:
+            raise Vanished(f"cannot open {show_path(path)}: no such file in {self.shown}")
         if self._buffers is None:
             self._buffers = Buffers(_BUFFER_BYTES, 1)
         return RandomAccessFile(self.reader(), path, self._buffers)
@@ -204,13 +219,10 @@ class TreeCopy(BaseCopy):
 
     def _refuse_empty(self) -> None:
         """Raise CopyUnreachable for a folder that contains only what systems create by themselves."""
-        builtin = Excludes()
         try:
             fd = open_noatime(self._root_fd, b"", os.O_RDONLY | os.O_DIRECTORY)
             try:
-                with os.scandir(fd) as entries:
-                    names = ((os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries)
-                    is_empty = all(builtin.matches(name, name, is_folder) for name, is_folder in names)
+                is_empty = is_empty_folder(fd)
             finally:
                 os.close(fd)
         except OSError as error:

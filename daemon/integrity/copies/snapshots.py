@@ -11,14 +11,15 @@ import glob
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Self
 
 from integrity.copies.filenames import require_harmless
-from integrity.copies.folder import TreeCopy, identify_folder
+from integrity.copies.folder import TreeCopy, identify_folder, is_empty_folder
 from integrity.copies.protocol import CopyEntry
 from integrity.copies.versions import CopyVersion, sort_versions
-from integrity.errors import ConfigError, CopyUnreachable, show_path
+from integrity.errors import ConfigError, CopyUnreachable, printable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
 from integrity.model import RootIdentity
@@ -53,14 +54,20 @@ class SnapshotsCopy(TreeCopy):
         self._folders: dict[CopyVersion, bytes] = {}
 
     def __enter__(self) -> Self:
-        """Find the folders, and open the newest; see ``Copy``."""
+        """Find the folders, and open the newest that is not empty; see ``Copy``."""
         folders = sorted(self._find_folders(), key=lambda folder: (len(folder), folder))  # 9 before 10
         self._folders = {self._read_version(folder): os.fsencode(folder) for folder in folders}
         self._versions = sort_versions(self._folders)
         if not self._versions:
             raise CopyUnreachable(f"{self.shown}: there is no such folder; mount the disk, or correct the pattern")
-        self._path = self._folders[self._versions[-1]]
+        self._path = self._folders[next(self.versions(), self._versions[-1])]
         return super().__enter__()
+
+    def describe(self) -> Iterator[str]:
+        """Say which of them was taken if the newest is empty; see ``Copy``."""
+        newest, taken = self._versions[-1], next(self.versions())
+        if newest != taken:
+            yield f"{printable(newest.name)} is empty, so {printable(taken.name)} was compared; look at that backup"
 
     def identity(self) -> RootIdentity:
         """Identify the folder that they all lie in: each may be a subvolume, or a mount of its own."""
@@ -68,15 +75,23 @@ class SnapshotsCopy(TreeCopy):
         return identify_folder(os.fsencode(re.sub(_ESCAPED, r"\1", top)))
 
     def versions(self) -> Iterator[CopyVersion]:
-        """Yield the folders, the newest first; see ``Copy``."""
-        return reversed(self._versions)
+        """Yield the folders, the newest first, without empty ones, as of backups that failed; see ``Copy``."""
+        for version in reversed(self._versions):
+            with suppress(OSError):  # whoever chooses it learns why
+                if is_empty_folder(self._folders[version]):
+                    continue
+            yield version
 
     def choose(self, version: CopyVersion) -> None:
         """Be another folder from now on; see ``Copy``."""
-        fd, self._root_fd = self._root_fd, -1  # files that are open stay so
-        os.close(fd)
+        fd, path = self._root_fd, self._path
         self._path = self._folders[version]
-        super().__enter__()
+        try:
+            super().__enter__()
+        except CopyUnreachable:
+            self._root_fd, self._path = fd, path
+            raise
+        os.close(fd)  # files that are open stay so
 
     def look_at(self, path: bytes) -> CopyEntry | None:
         """Return the entry of one file in the chosen folder; see ``Copy``."""

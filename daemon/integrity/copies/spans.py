@@ -6,9 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.errors import CopyUnreachable
+
 if TYPE_CHECKING:
     from integrity.copies.protocol import Copy, CopyEntry
     from integrity.copies.versions import CopyVersion
+
+
+_FAILURES_IN_A_ROW = 3
+"""After so many versions that can't be looked at, or as many as there are, it is the copy that can't."""
 
 
 class VersionSpan(NamedTuple):
@@ -17,11 +23,13 @@ class VersionSpan(NamedTuple):
 
     Attributes:
         versions: the oldest first.
-        entry: None: they do not have the file.
+        entry: None: they do not have the file, or can't be looked at.
+        trouble: why they can't be; else empty.
     """
 
     versions: tuple[CopyVersion, ...]
     entry: CopyEntry | None
+    trouble: str = ""
 
 
 def find_spans(copy: Copy, paths: Sequence[bytes], most: int | None = None) -> Iterator[VersionSpan]:
@@ -33,20 +41,28 @@ def find_spans(copy: Copy, paths: Sequence[bytes], most: int | None = None) -> I
         most: look only at so many versions; None: at all.
 
     Raises:
-        CopyUnreachable: a version can't be looked at.
+        CopyUnreachable: no version can be looked at.
     """
-    versions: list[CopyVersion] = []
-    entry: CopyEntry | None = None
+    span: VersionSpan | None = None
+    failures, has_any = list[CopyUnreachable](), False
     for version in islice(copy.versions(), most):
-        copy.choose(version)
-        found = next(filter(None, map(copy.look_at, paths)), None)
-        if versions and (found != entry or _has_changed(copy, version, versions[0], entry)):
-            yield VersionSpan(tuple(versions), entry)
-            versions = []
-        versions.insert(0, version)
-        entry = found
-    if versions:
-        yield VersionSpan(tuple(versions), entry)
+        try:
+            copy.choose(version)
+            found = VersionSpan((version,), next(filter(None, map(copy.look_at, paths)), None))
+            failures, has_any = [], True
+        except CopyUnreachable as error:
+            failures.append(error)
+            if len(failures) == _FAILURES_IN_A_ROW:
+                raise
+            found = VersionSpan((version,), None, str(error))
+        if span is not None and (found[1:] != span[1:] or _has_changed(copy, version, span.versions[0], span.entry)):
+            yield span
+            span = None
+        span = found if span is None else span._replace(versions=(version, *span.versions))
+    if failures and not has_any:
+        raise failures[-1]
+    if span is not None:
+        yield span
 
 
 def _has_changed(copy: Copy, older: CopyVersion, newer: CopyVersion, entry: CopyEntry | None) -> bool:

@@ -443,8 +443,10 @@ def _describe_difference(arbitration: Arbitration, state: FileState, story: Copy
     if outcome is ArbitrationOutcome.COPY_DIFFERS:
         return f"The backup in {copy} is damaged{how}{good}. {_describe_witness(arbitration, story)}"
     if outcome is ArbitrationOutcome.COPY_INCOMPLETE:
-        size = f"the first {story.size_bytes or 0:,} of {story.file_size_bytes:,} bytes"
-        return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}{good}."
+        has = "it is empty"
+        if story.size_bytes:
+            has = f"it has the first {story.size_bytes:,} of {story.file_size_bytes:,} bytes, and these are right"
+        return f"The backup in {copy} is incomplete: {has}{how}{good}."
     if outcome is ArbitrationOutcome.FILE_DIFFERS:
         return (
             f"Your file changed before it was recorded; the backup in {copy} has what it was{how}."
@@ -517,9 +519,8 @@ def many_more(kind: FindingKind, count: int, copy: str) -> str:
 def not_comparable(reasons: Counter[str], copy: str) -> str:
     shown = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common(_REASONS_SHOWN))
     more = f"; and {len(reasons) - _REASONS_SHOWN:,} other reasons" if len(reasons) > _REASONS_SHOWN else ""
-    return (
-        f"{reasons.total():,} files could not be compared with the copy {copy}, so they are not verified: {shown}{more}"
-    )
+    subject, they = ("1 file", "it is") if reasons.total() == 1 else (f"{reasons.total():,} files", "they are")
+    return f"{subject} could not be compared with the copy {copy}, so {they} not verified: {shown}{more}"
 
 
 def unreachable(reason: str, compared: int) -> str:

@@ -202,8 +202,6 @@ def repair(
     sources = dict.fromkeys(source for one in wanted for source in one.sources)
     with GoodBlocks(list(sources), warn, context.stop.is_set) as good_blocks:
         for root_path in dict.fromkeys(one.target.root.path for one in wanted):
-            if context.stop.is_set():
-                break
             chosen = [one for one in wanted if one.target.root.path == root_path]
             was_run = False
 
@@ -213,7 +211,7 @@ def repair(
                 with Buffers() as buffers:
                     Repairer(run, good_blocks, options, buffers, summary, on_plan, on_done).run(chosen)
 
-            run_on(context, root_path, Job.REPAIR, work)
+            summary.runs.append(run_on(context, root_path, Job.REPAIR, work))
             summary.is_suspended |= not (was_run or context.stop.is_set())
     summary.is_interrupted = context.stop.is_set()
     return summary
@@ -306,7 +304,7 @@ def _run_all(
         altered += run.altered
         skips += Counter({reason.value: number for reason, number in run.skips.items()})
         findings_open[run.root.id] = run.counts.findings_open
-        has_problem |= bool(run.kinds_met & INTEGRITY_PROBLEMS)
+        has_problem |= _has_problem(run)
         is_incomplete |= _has_gaps(run)
     counts.findings_open = sum(findings_open.values())
     _back_up(context)
@@ -351,9 +349,7 @@ def _run_one(
                     _end_repairs(run)
                     work(run)
                     _look_for_versions(run)
-                outcome = _outcome(
-                    context, has_problem=bool(run.kinds_met & INTEGRITY_PROBLEMS), is_incomplete=_has_gaps(run)
-                )
+                outcome = _outcome(context, has_problem=_has_problem(run), is_incomplete=_has_gaps(run))
             except AppError as failure:
                 error = str(failure)
                 raise
@@ -520,6 +516,12 @@ def _end(run: RootRun, outcome: Outcome, error: str | None, duration_s: float) -
         run.counts.findings_open = findings.count_open(connection, run.root.id)
         run.altered = findings.count_files(connection, run.damaged, ARCHIVE_FINDINGS)
         runs.finish_run(connection, run.run_id, outcome, run.counts, now=run.now(), duration_s=duration_s, error=error)
+
+
+def _has_problem(run: RootRun) -> bool:
+    """Return whether the run found damage, or left what it was to repair."""
+    is_left = run.job is Job.REPAIR and bool(run.counts.damaged or run.counts.missing)
+    return is_left or bool(run.kinds_met & INTEGRITY_PROBLEMS)
 
 
 def _has_gaps(run: RootRun) -> bool:

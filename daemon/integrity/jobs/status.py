@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.alerts.status import AlertStatus, find_alert_status
 from integrity.catalog import findings
+from integrity.catalog.copies import find_copies
 from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.parity import Protection, find_protection
@@ -191,6 +192,8 @@ def find_status(
         windows = find_windows() if find_windows and any(_uses_windows(connection, one) for one in wanted) else None
         copies = tuple(find_copy_status(connection, config, wanted, now=now))
         shown = {(one.root.id, one.name) for one in copies}
+        disks = ((root.id, one) for root in wanted for one in find_copies(connection, root.id))
+        shown |= {(root_id, one.name) for root_id, one in disks if (root_id, one.base_name) in shown}
         roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now, shown) for root in wanted)
         alerts = find_alert_status(connection, config, now)
         hub = find_hub_status(connection, config)

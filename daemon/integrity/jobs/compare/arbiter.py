@@ -496,7 +496,7 @@ class CopyArbiter:
             arbitration = arbitration._replace(words=messages.REPAIR_OTHER_FIRST)
             command = self._make_command(disagreement.protects, REPAIR_FROM_COPY)
         if not is_mendable:
-            self._withdraw_advice(connection, record, recheck)
+            self._withdraw_advice(connection, record)
         if command is not None and command.endswith(_FROM_OTHER):
             other = copies.find_good_copy(connection, record.id, self._copy_id)
             command = command if other is None else command.removesuffix("OTHER") + shell_word(other)
@@ -536,17 +536,23 @@ class CopyArbiter:
         self.reasons[answer.reason if is_known else messages.OTHER_REASONS] += 1
         self._wants_read |= answer.wants_read
 
-    def _withdraw_advice(self, connection: Connection, record: FileRecord, recheck: FileRecheck) -> None:
+    def _withdraw_advice(self, connection: Connection, record: FileRecord) -> None:
         """Withdraw repair advice that names a copy which is no longer good; another one may be."""
-        root, former = self._run.root, self._make_command(record.path, REPAIR_FROM_COPY)
-        for one in recheck.own:
-            if one.command == former:
-                other = advise_repair(
-                    connection, root.id, root.path, record.path, record.id, one.kind, unless=self._copy_id
-                )
-                findings.set_step(connection, [one.id], *(other or (None, None)))
-                for finding in findings.get_findings(connection, [one.id]):
-                    self._run.queue_finding(finding)
+        root, own = self._run.root, shell_word(self._compared.copy)
+        former = self._make_command(record.path, REPAIR_FROM_COPY)
+        about = findings.find_open_of_files(connection, [record.id]).get(record.id, ())
+        for one in (one for one in about if one.command == former):
+            if one.copy:
+                name = copies.find_good_copy(connection, record.id, self._copy_id)
+                place = "OTHER" if name is None else shell_word(name)
+                findings.set_step(connection, [one.id], one.step, former.removesuffix(own) + place)
+                continue
+            other = advise_repair(
+                connection, root.id, root.path, record.path, record.id, one.kind, unless=self._copy_id
+            )
+            findings.set_step(connection, [one.id], *(other or (None, None)))
+            for finding in findings.get_findings(connection, [one.id]):
+                self._run.queue_finding(finding)
 
     def _open(
         self,

@@ -426,7 +426,7 @@ class Comparer:
         place = self._listing.find_place(record.path)
         try:
             spans = list(find_spans(self._copy, [place]))
-            first = next(one for one in reversed(spans) if one.entry == spans[0].entry)
+            first = next(one for one in reversed(spans) if one[1:] == spans[0][1:])
             if not self._copy.is_reading(first.versions[0]):
                 return None
             if first is not spans[0]:

@@ -143,7 +143,8 @@ class Application:
             judged = (witness.size_bytes, witness.mtime_ns, witness.inode)
         resolution = _describe_resolution(plan)
         if plan.inspection is not None and not self._discards:
-            resolution += f"; the damaged file was kept as {show_path(places[0].kept)}"
+            what = "file that was here" if plan.is_decided else "damaged file"
+            resolution += f"; the {what} was kept as {show_path(places[0].kept)}"
         return Repair(self._id, places, resolution, judged)
 
     def _place(self, places: Sequence[JournalPlace], made: BuiltFile, folders: ParentFolders) -> Witness:

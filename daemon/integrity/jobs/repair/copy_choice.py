@@ -109,7 +109,8 @@ class CopyChoice:
                     command=command,
                 )
                 findings.open_finding(connection, about, now=now, run_id=None)
-        return self._planner.plan(self._path, self._source, is_named=True, decided=plan.inspection.witness)
+        decided = self._planner.plan(self._path, self._source, is_named=True, decided=plan.inspection.witness)
+        return replace(decided, is_decided=True)
 
     def _find_witness(self, here: Witness, there: Witness) -> Witness:
         """Return the witness to record: that of the file here, with the size and, if known, the time of the copy."""

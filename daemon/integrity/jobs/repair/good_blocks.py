@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from integrity.config.copy_urls import keeps_versions
 from integrity.copies.parity.copy import Mender, ParityCopy
 from integrity.copies.spans import find_spans
-from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
+from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Unreadable, Vanished
 from integrity.files.open_beneath import stat_beneath
 from integrity.hashing.digests import want_to_record
 from integrity.jobs.compare.read_back import read_from_copy
@@ -96,21 +96,25 @@ class GoodCopy:
         places = [place_in_copy(self.source, name) for name in (path, *filter(self.covers, other_names))]
         yield from (OtherFile(self._newest, place) for place in places[1:] if copy.has_bytes)
         for span in find_spans(copy, places) if keeps_versions(self.source.url) else ():
-            if span.entry is not None and span.versions[-1] != self._newest:
-                yield OtherFile(span.versions[-1], span.entry.path)
+            if span.versions[-1] != self._newest and (span.entry is not None or span.trouble):
+                yield OtherFile(span.versions[-1], places[0] if span.entry is None else span.entry.path)
 
     def open_other(self, other: OtherFile) -> CopyFile:
         """
         Open what ``find_others`` found; it may not be there.
 
         Raises:
-            ReadError: it can't be opened.
+            ReadError: it can't be opened, or its version can't be looked at.
             CopyUnreachable: the copy can't be reached.
         """
         copy = self._enter()
-        if other.version is not None:
+        if other.version is None or other.version == self._newest:
+            return copy.open(other.place)
+        try:
             copy.choose(other.version)
-        return copy.open(other.place)
+            return copy.open(other.place)
+        except CopyUnreachable as error:
+            raise Unreadable(f"the version {other.version.name} can't be looked at: {error}", errno=0) from error
 
     def read(self, run: RootRun, path: bytes) -> Reading:
         """

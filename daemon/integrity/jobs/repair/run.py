@@ -7,7 +7,7 @@ Nothing is written before the plan of a file is complete: each needed block was 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings
@@ -26,6 +26,7 @@ from integrity.paths import absolute
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.targets import Wanted
+    from integrity.jobs.report import Summary
 
 HOLD_BYTES = 64 << 20
 """Bytes of fetched blocks kept in memory for the repair of a file; the rest is fetched and verified again."""
@@ -57,7 +58,13 @@ OnDone = Callable[[RepairedFile], None]
 
 @dataclass(slots=True)
 class RepairSummary:
-    """Counts of a repair. ``is_suspended``: the files of a root were not inspected because its run was refused."""
+    """
+    Counts of a repair.
+
+    Attributes:
+        is_suspended: the files of a root were not inspected because its run was refused.
+        runs: summaries of its runs, one for each root.
+    """
 
     plans: int = 0
     repaired: int = 0
@@ -68,6 +75,7 @@ class RepairSummary:
     incomplete: int = 0
     is_suspended: bool = False
     is_interrupted: bool = False
+    runs: list[Summary] = field(default_factory=list)
 
 
 class Repairer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,13 +55,7 @@ def find_names(
     others = [one for one in same if one.id != record.id and _leads_to(run.root_fd, one.path, stat)]
     found = [record, *others]
     if len(found) != stat.st_nlink:
-        mount = mount_of(absolute(run.root.path, record.path))
-        known = ", ".join(show_path(one.path) for one in found)
-        return found, (
-            f"it has {stat.st_nlink} names, but only {len(found)} of them are recorded ({known}); all must be replaced"
-            f" together. Find the others with: find {shell_path(mount.mount_point)} -xdev -inum"
-            f" {stat.st_ino}; record them with: {program.command('scan')}, or remove them"
-        )
+        return found, _explain_names(run, connection, found, stat)
     for other in others:
         theirs = load_expected(connection, other)
         if theirs is None or not theirs.is_same_as(expected):
@@ -69,6 +64,32 @@ def find_names(
                 f" compare both with: {program.command('explain')}"
             )
     return found, None
+
+
+def _explain_names(run: RootRun, connection: Connection, found: list[FileRecord], stat: os.stat_result) -> str:
+    """Say which names keep a file from being repaired: some in other roots, or some that are not recorded."""
+    path = absolute(run.root.path, found[0].path)
+    elsewhere = []
+    for root in find_roots(connection):
+        for one in files.find_by_inode(connection, root.id, fold_inode(stat.st_ino)) if root.id != run.root.id else ():
+            name = absolute(root.path, one.path)
+            with suppress(OSError):
+                if os.path.samestat(os.lstat(name), stat):
+                    elsewhere.append(shell_path(name))
+    if elsewhere and len(found) + len(elsewhere) == stat.st_nlink:
+        again = "; ".join(f"ln {shell_path(path)} {name}" for name in elsewhere)
+        return (
+            f"it has {stat.st_nlink} names, and a repair replaces those of one watched folder only. Take the others"
+            f" away: rm {' '.join(elsewhere)}; check it again: {program.command('scrub', path)}; repair it; and make"
+            f" them again: {again}"
+        )
+    known = ", ".join(show_path(one.path) for one in found)
+    top = shell_path(mount_of(path).mount_point)
+    return (
+        f"it has {stat.st_nlink} names, but of them only {len(found)} {'is' if len(found) == 1 else 'are'} recorded"
+        f" ({known}); all must be replaced together. Find the others with: find {top} -xdev -inum {stat.st_ino}; record"
+        f" them with: {program.command('scan')}, or remove them"
+    )
 
 
 def _leads_to(root_fd: int, path: bytes, stat: os.stat_result) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import pairwise
 from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from integrity.jobs.report import Stop
 
 _BLOCK_BYTES = 1 << 20
+_FAILURES_IN_A_ROW = 3  # after so many it is the copy that can't be read
 _WHOLE = Want(xxh3_128=True)
 
 
@@ -66,7 +66,7 @@ class SilentChange(NamedTuple):
 
 
 class UnreadVersion(NamedTuple):
-    """A file that could not be read in a version, and why."""
+    """A file or folder that could not be read in a version, and why."""
 
     path: bytes
     version: CopyVersion
@@ -98,18 +98,30 @@ def find_silent_changes(
     with source.open(must_stop=stop.is_set) as opened:
         known = [*opened.versions()][::-1]
         place = place_in_copy(source, base)
-        for number, (older, newer) in enumerate(pairwise(known), start=2):
+        older, failures = next(iter(known), None), 0
+        for number, newer in enumerate(known[1:], start=2):
+            assert older is not None
             tell(newer, number, len(known))
-            for one in _find_between(opened, older, newer, place, stop):
-                if isinstance(one, UnreadVersion):
-                    yield one._replace(path=above + one.path)
-                    continue
-                entry, digests = one
-                assert entry.mtime_ns is not None
-                assert entry.size_bytes is not None
-                whole = above + entry.path
-                here = _find_here(find_digest(whole), digests)
-                yield SilentChange(whole, older, newer, entry.size_bytes, entry.mtime_ns, here)
+            try:
+                for one in _find_between(opened, older, newer, place, stop):
+                    if isinstance(one, UnreadVersion):
+                        yield one._replace(path=above + one.path)
+                        continue
+                    entry, digests = one
+                    assert entry.mtime_ns is not None
+                    assert entry.size_bytes is not None
+                    whole = above + entry.path
+                    here = _find_here(find_digest(whole), digests)
+                    yield SilentChange(whole, older, newer, entry.size_bytes, entry.mtime_ns, here)
+            except CopyUnreachable as error:
+                failures += 1
+                if failures == _FAILURES_IN_A_ROW:
+                    raise
+                is_newer_whole = _is_whole(opened, newer, place)
+                yield UnreadVersion(base, older if is_newer_whole else newer, str(error))
+                older = newer if is_newer_whole else older
+            else:
+                older, failures = newer, 0
 
 
 def look_up_digests(catalog: Catalog, base: bytes) -> Callable[[bytes], bytes | None]:
@@ -139,6 +151,15 @@ def digest_file(path: bytes) -> bytes | None:
             return read_from_copy(copy, name, _BLOCK_BYTES, pace=UNLIMITED, stop=Event(), want=_WHOLE).digests.xxh3_128
     except (ReadError, CopyUnreachable):
         return None
+
+
+def _is_whole(copy: Copy, version: CopyVersion, place: bytes) -> bool:
+    """Return whether all of a version can be listed."""
+    try:
+        copy.choose(version)
+        return all(True for _ in copy.list(place))
+    except CopyUnreachable:
+        return False
 
 
 def _find_between(

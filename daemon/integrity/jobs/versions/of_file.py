@@ -146,7 +146,8 @@ class _Look:
         """Read what some versions have, and hold it against what is recorded."""
         entry, record = span.entry, self._record
         if entry is None:
-            return FileInVersions(span.versions, None, CopyVote.MISSING)
+            vote = CopyVote.UNREADABLE if span.trouble else CopyVote.MISSING
+            return FileInVersions(span.versions, None, vote, reason=span.trouble)
         self._copy.choose(span.versions[0])  # the one for which it was read
         block_bytes = (None if record is None else record.block_size_bytes) or _BLOCK_BYTES
         try:

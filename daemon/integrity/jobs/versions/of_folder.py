@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files, versions
 from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
 from integrity.copies.versions import CopyVersion, find_version
-from integrity.errors import ReadError, ReadInterrupted
+from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted
 from integrity.files.span import UNLIMITED
 from integrity.hashing.digests import Want
 from integrity.jobs.compare.copy_answer import is_older
@@ -40,7 +40,7 @@ LISTED, OTHER, SILENT, EXTRA = "listed", "other", "silent", "extra"
 
 
 class ToldFile(NamedTuple):
-    """A file of a version that is told by itself: ``reason`` why it can't be read; else it changed silently."""
+    """What is told by itself of a version: a ``reason`` why it can't be read; else a file that changed silently."""
 
     path: bytes  # absolute
     version: CopyVersion
@@ -77,7 +77,7 @@ def compare_versions(
 
     Raises:
         ConfigError: the copy keeps no versions, or not this one.
-        CopyUnreachable: it can't be read.
+        CopyUnreachable: it can't be read, or not the chosen version.
         ReadInterrupted: ``stop`` was set.
     """
     source, base = find_series(catalog, config, copy, path)
@@ -88,13 +88,19 @@ def compare_versions(
         known = [*opened.versions()]
         for version in known if chosen is None else [find_version(known[::-1], chosen)]:
             tell(version)
-            opened.choose(version)
             counts = Counter[str]()
-            for one in _list(opened, place_in_copy(source, base), reads=reads, stop=stop):
-                kind, reason = _judge(catalog, target, above, one)
-                counts[kind] += 1
-                if kind in (SILENT, CopyVote.UNREADABLE):
-                    yield ToldFile(above + one.path, version, reason)
+            try:
+                opened.choose(version)
+                for one in _list(opened, place_in_copy(source, base), reads=reads, stop=stop):
+                    kind, reason = _judge(catalog, target, above, one)
+                    counts[kind] += 1
+                    if kind in (SILENT, CopyVote.UNREADABLE):
+                        yield ToldFile(above + one.path, version, reason)
+            except CopyUnreachable as error:
+                if chosen is not None:
+                    raise
+                yield ToldFile(base, version, str(error))
+                continue
             with catalog.read() as connection:
                 recorded = files.count_files_below(connection, target.root.id, target.prefix, is_deep=True)
                 recorded += files.find_file(connection, target.root.id, target.prefix) is not None
