@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from integrity.arbitration import CopyVote
 from integrity.catalog import copies
 from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits, find_waits
 from integrity.catalog.files import page_files
 from integrity.files.excludes import Excludes
 from integrity.model import FileId
-from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, NOW, CatalogBox
 
 MONTH_S = 30 * DAY_S

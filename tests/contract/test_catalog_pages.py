@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from integrity.arbitration import CopyVote
 from integrity.catalog import baselines, connection, copies, files, findings, versions
 from integrity.catalog.baselines import Verified
 from integrity.catalog.connection import Catalog
@@ -22,7 +23,6 @@ from integrity.catalog.rebuild import salvage, tidy
 from integrity.catalog.rows import join_path
 from integrity.errors import CatalogCorrupt, CatalogError
 from integrity.model import BaselineReason, CopyId, FileId, FindingKind, ReadHow, RootId
-from integrity.verdict import CopyVote
 from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_reading
 from support.generated import read_tables
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "daemon/integrity"
-STORED = {"kinds.py", "verdict.py", "alerts/compose.py", "words/findings.py", "jobs/repair_advice.py"}
+STORED = {"kinds.py", "arbitration.py", "alerts/compose.py", "words/findings.py", "jobs/repair_advice.py"}
 """They write or read commands in the plain form, in which they are stored, and spell them when they are shown."""
 HELP = {"cli/params.py", "cli/main.py", "cli/manual.py", "config/definition.py", "cli/sum_run.py"}
 """Help and manual are about the program as it is usually installed; ``integrity sum: `` is the form of md5sum."""

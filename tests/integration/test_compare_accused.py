@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from integrity.arbitration import CopyVote, Level
 from integrity.catalog.copies import ensure_copy
 from integrity.catalog.copy_listing import order_files, page_files
 from integrity.copies.opening import open_copy
@@ -20,7 +21,6 @@ from integrity.jobs.options import CompareOptions, ScanOptions
 from integrity.jobs.report import Compared
 from integrity.jobs.runner import run_on, scan
 from integrity.model import Job
-from integrity.verdict import CopyVote, Level
 from support import AnyPath
 from support.cli import Box, Completed
 from support.comparing import check_sum, counts, said

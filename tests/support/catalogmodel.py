@@ -21,6 +21,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from integrity.arbitration import CopyVote
 from integrity.catalog import baselines, blocks, copies, files, findings, maintenance, roots, versions
 from integrity.catalog.baselines import MovedFile, Verified
 from integrity.catalog.connection import Connection
@@ -45,7 +46,6 @@ from integrity.model import (
     Readings,
     Witness,
 )
-from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading, run_daily
 
 _NUMBERS = st.integers(0, 30)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from integrity.arbitration import CopyVote, Level
 from integrity.copies.protocol import Kind
 from integrity.jobs.compare.accusations import Accusations, ConfirmStep, ObjectSort
 from integrity.jobs.compare.copy_answer import CopyAnswer
-from integrity.verdict import CopyVote, Level
 
 PLAIN = ObjectSort(b"photos", "", (Kind.MD5,))
 RIGHT = CopyAnswer(CopyVote.SAME, Level.READ)

@@ -6,12 +6,9 @@ from itertools import product
 
 import pytest
 
-from integrity.model import BaselineReason, Capability, FindingKind, Policy
-from integrity.verdict import (
+from integrity.arbitration import (
     REPAIR_FROM_COPY,
     Arbitration,
-    Circumstances,
-    Content,
     CopyCircumstances,
     CopyPast,
     CopyTime,
@@ -19,15 +16,12 @@ from integrity.verdict import (
     CopyWitness,
     FailingSide,
     FileState,
-    Judgement,
-    Shift,
-    Verdict,
-    WitnessShift,
     arbitrate,
     find_stand,
-    judge,
 )
-from integrity.verdict import ArbitrationOutcome as Outcome
+from integrity.arbitration import ArbitrationOutcome as Outcome
+from integrity.model import BaselineReason, Capability, FindingKind, Policy
+from integrity.verdict import Circumstances, Content, Judgement, Shift, Verdict, WitnessShift, judge
 
 BOOLEANS = (False, True)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from integrity.arbitration import CopyVote, Level
 from integrity.catalog import files, versions
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.compare.copy_answer import answer_by_reading, is_older, vote_by_digests
 from integrity.jobs.judge.content_diff import Difference
 from integrity.model import BaselineReason, Digests
-from integrity.verdict import CopyVote, Level
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_digests, make_reading
 
 LARGE = 3 * MIB + 5

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from integrity.arbitration import CopyVote
 from integrity.catalog import copies, findings
 from integrity.catalog.copies import CopyState
 from integrity.catalog.roots import set_root_state
@@ -17,7 +18,6 @@ from integrity.jobs.context import Context
 from integrity.jobs.scrub.promise import check
 from integrity.model import Finding, FindingKind, RootState
 from integrity.service.schedule.clock import local_zone, parse_windows
-from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, NOW, CatalogBox
 from support.jobs import Told
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from integrity.arbitration import CopyTime
 from integrity.jobs.compare.copy_habit import KNOWN_AFTER, CopyHabit
-from integrity.verdict import CopyTime
 
 S = 10**9
 HOUR = 3600 * S

@@ -6,12 +6,13 @@ import ast
 from pathlib import Path
 
 import integrity
+from integrity.arbitration import KINDS_OF_VOTES
 from integrity.kinds import COVERAGE_PROBLEMS, GRAVITY, INTEGRITY_PROBLEMS, TABLE, Subject, Trait, Weight, headline
 from integrity.model import Certainty, FindingKind
-from integrity.verdict import KINDS_OF_VOTES, VERDICTS
+from integrity.verdict import VERDICTS
 
 PACKAGE = Path(integrity.__file__).parent
-TABLES = {"model.py", "kinds.py", "verdict.py"}
+TABLES = {"model.py", "kinds.py", "verdict.py", "arbitration.py"}
 MOST_NAMED = 2
 """So many kinds a function may name because of what they are; more of them are a list, which belongs into the table."""
 

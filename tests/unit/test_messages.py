@@ -18,6 +18,18 @@ from pathlib import Path
 import integrity
 from integrity import errors
 from integrity.alerts.compose import Alive, Composer
+from integrity.arbitration import (
+    Arbitration,
+    ArbitrationOutcome,
+    CopyCircumstances,
+    CopyPast,
+    CopyTime,
+    CopyVote,
+    FailingSide,
+    FileState,
+    Level,
+    arbitrate,
+)
 from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import ChannelState, Message
 from integrity.catalog.runs import Interruption
@@ -38,20 +50,7 @@ from integrity.jobs.byte_pattern import (
 )
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, KINDS, TABLE, NextStep, Subject, headline
 from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
-from integrity.verdict import (
-    Arbitration,
-    ArbitrationOutcome,
-    CopyCircumstances,
-    CopyPast,
-    CopyTime,
-    CopyVote,
-    FailingSide,
-    FileState,
-    Judgement,
-    Level,
-    Verdict,
-    arbitrate,
-)
+from integrity.verdict import Judgement, Verdict
 
 OUTPUT = Path(__file__).parents[1] / "output" / "messages.txt"
 SOURCE = Path(integrity.__file__).parent

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from integrity.catalog.copies import FolderRead
-from integrity.jobs.compare.unread_folders import choose_left_out
+from integrity.jobs.compare.read_back import choose_left_out
 
 GIB = 1 << 30
 

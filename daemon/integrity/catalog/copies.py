@@ -3,7 +3,7 @@ Backup copies: which exist, and the last answer of each about every file.
 
 An answer holds for one version of a baseline. Several disks that take turns at one place are several copies, each with
 its own answers and findings. Beside the last answer stands what was *found* when the file that the copy is now was
-first read, and under which times: the witness by which a copy can be called damaged later (I10 of ``verdict``).
+first read, and under which times: the witness by which a copy can be called damaged later (I10 of ``arbitration``).
 
 Also reports how long files have waited for a comparison. The wait starts when the present content was recorded, or when
 the copy was first known if that was later. Every comparison restarts it, whatever its result: bad results are findings.
@@ -21,8 +21,8 @@ from integrity.files.excludes import Excludes
 from integrity.model import CopyId, FileId, RootId
 
 if TYPE_CHECKING:
+    from integrity.arbitration import CopyVote
     from integrity.catalog.rows import FileRecord
-    from integrity.verdict import CopyVote
 
 _COPY = (
     "copy.id, copy.root_id, copy.prefix, copy.name, copy.url, copy.identity, copy.created_at, copy.listed_at,"
@@ -185,7 +185,7 @@ def save_states(c: Connection, copy_id: CopyId, states: Iterable[CopyState]) -> 
 
 def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
     """Return the answer of each copy about a file, in the order of the copies."""
-    from integrity.verdict import CopyVote  # here, for `status` needs no verdicts
+    from integrity.arbitration import CopyVote  # here, for `status` needs no verdicts
 
     query = f"""
         SELECT copy_file.version, copy_file.vote, copy_file.compared_at, copy_file.read_at, copy_file.stated,
@@ -304,7 +304,7 @@ def find_good_copy(c: Connection, file_id: FileId, unless: CopyId | None = None)
 
 def find_votes(c: Connection, copy_id: CopyId) -> "set[CopyVote]":
     """Return the distinct votes of a copy about present versions of files."""
-    from integrity.verdict import CopyVote
+    from integrity.arbitration import CopyVote
 
     sql = """
         SELECT DISTINCT copy_file.vote

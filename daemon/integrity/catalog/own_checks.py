@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from integrity.arbitration import CopyVote
 from integrity.catalog.baselines import IS_SAME, same_as
 from integrity.catalog.db import Connection
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside_by_id
 from integrity.inspect.outcome import CheckResult
 from integrity.model import FileId, FindingKind, RootId
-from integrity.verdict import CopyVote
 
 _IS_OPEN = f"finding.root_id = ? AND finding.kind = '{FindingKind.INVALID}' AND finding.state != 'resolved'"
 

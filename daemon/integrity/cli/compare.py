@@ -143,7 +143,7 @@ def compare(
 def _show_difference(session: Session, file: bytes, copy: str, endpoint: str | None) -> int:
     from integrity.cli.console import stop_on_signals
     from integrity.errors import ReadInterrupted
-    from integrity.jobs.compare.file_difference import find_file_difference
+    from integrity.jobs.compare.byte_difference import find_file_difference
     from integrity.views.copies import describe_file_difference, difference_object
 
     with (

@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime
 from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, Protocol, Self
@@ -209,3 +210,19 @@ class Running:
         said = [line.decode("utf-8", "replace").strip() for line in self.log_lines()]
         last = next((line for line in reversed(said) if line), "")
         return last or f"{self.program.name} failed with exit code {self._process.returncode}"
+
+
+def parse_time(text: object) -> int | None:
+    """Return a time of RFC 3339 in nanoseconds since 1970, which datetime can't represent; None if it is none."""
+    if not isinstance(text, str) or not text:
+        return None
+    whole, point, rest = text.partition(".")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    zone = rest[len(digits) :]
+    try:
+        seconds = datetime.fromisoformat(whole + zone if point else whole)
+    except ValueError:
+        return None
+    if seconds.tzinfo is None:
+        return None
+    return int(seconds.timestamp()) * 1_000_000_000 + int(digits.ljust(9, "0")[:9] or "0")

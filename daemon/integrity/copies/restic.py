@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from integrity.copies.archive import ArchiveCopy
-from integrity.copies.program import Running
+from integrity.copies.program import Running, parse_time
 from integrity.copies.repository import Backup, Item, Repository
-from integrity.copies.timestamps import parse_time
 from integrity.copies.versions import CopyVersion
 from integrity.paths import shell_word
 

@@ -11,8 +11,6 @@ from integrity.errors import ConfigError
 
 _SHORTEST = 4  # characters that may stand for a name
 
-_SHORTEST = 4  # characters that may stand for a name
-
 
 class CopyVersion(NamedTuple):
     """

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from integrity.arbitration import FileState, find_stand
 from integrity.hub.kinds import FOUND_BY_BOX, HubCertainty, HubFindingKind
 from integrity.kinds import DOUBTS
 from integrity.model import FindingKind
-from integrity.verdict import VERDICTS, FileState, Judgement, find_stand
+from integrity.verdict import VERDICTS, Judgement
 
 MTIME_SLACK_NS = 2_000_000_000
 """Mtimes that are as close as this say nothing about the order: FAT keeps them in steps of two seconds."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from integrity.arbitration import find_stand
 from integrity.catalog import findings, roots
 from integrity.catalog.connection import Catalog, write_in_pages
 from integrity.catalog.findings import NewFinding
@@ -53,7 +54,7 @@ from integrity.model import (
     Tally,
 )
 from integrity.pauses import Pauses, read_pauses
-from integrity.verdict import VERDICTS, Judgement, find_stand
+from integrity.verdict import VERDICTS, Judgement
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

@@ -1,8 +1,8 @@
 """
 The words of findings, notes, and results: what happened, and why it is thought so.
 
-What to do next stands in ``kinds`` and ``verdict``, with commands that fit the place. Messages of findings are whole
-sentences below a headline; notes follow the name of a file ("FILE: was written to since ...").
+What to do next stands in ``kinds`` and ``arbitration``, with commands that fit the place. Messages of findings are
+whole sentences below a headline; notes follow the name of a file ("FILE: was written to since ...").
 """
 
 from __future__ import annotations
@@ -15,22 +15,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
+from integrity.arbitration import Arbitration, ArbitrationOutcome, CopyVote, CopyWitness, FileState, Level
 from integrity.config.units import format_size
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.inspect.outcome import CheckResult, OwnCheck
 from integrity.kinds import KINDS, headline
 from integrity.model import ByteRange, Certainty, Finding, FindingKind, SkipReason
-from integrity.verdict import (
-    Arbitration,
-    ArbitrationOutcome,
-    CopyVote,
-    CopyWitness,
-    FileState,
-    Judgement,
-    Level,
-    Verdict,
-)
+from integrity.verdict import Judgement, Verdict
 from integrity.words.findings import DATA_SHOWS, ORIGINAL_UNCHANGED
 from integrity.words.text import utc_time
 

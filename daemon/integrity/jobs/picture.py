@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from integrity.arbitration import CopyVote
 from integrity.catalog import findings
 from integrity.errors import AppError, ConfigError, Unstable, show_path
 from integrity.files.buffers import Buffers
@@ -28,7 +29,6 @@ from integrity.jobs.targets import find_target
 from integrity.kinds import REPAIRABLE
 from integrity.model import Finding, FindingId, FindingState
 from integrity.paths import absolute
-from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from integrity.arbitration import ArbitrationOutcome, CopyVote, FileState, find_stand, find_step
 from integrity.catalog import findings
 from integrity.catalog.copies import find_copies, find_good_copy
 from integrity.catalog.parity import find_covers
@@ -13,7 +14,7 @@ from integrity.errors import printable
 from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, NextStep, Subject
 from integrity.model import Certainty, CopyId, FileId, FindingKind, RootId
 from integrity.paths import absolute, shell_path, shell_word
-from integrity.verdict import VERDICTS, ArbitrationOutcome, CopyVote, FileState, Judgement, find_stand, find_step
+from integrity.verdict import VERDICTS, Judgement
 from integrity.words.text import utc_time
 
 if TYPE_CHECKING:

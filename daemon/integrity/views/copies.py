@@ -18,8 +18,8 @@ from integrity.words.text import JsonObject, count, exact_time, iso_time, local_
 if TYPE_CHECKING:
     from integrity.copies.versions import CopyVersion
     from integrity.jobs.byte_pattern import DifferingRange
+    from integrity.jobs.compare.byte_difference import FileDifference
     from integrity.jobs.compare.deadline import CopyStatus
-    from integrity.jobs.compare.file_difference import FileDifference
     from integrity.jobs.status import Status
     from integrity.jobs.versions.history import SilentChange
     from integrity.jobs.versions.of_file import CopyHistory, FileInVersions

@@ -165,7 +165,7 @@ def describe_failing(counts: OwnCheckCounts) -> str:
         text += f"; {counts.since_recorded:,} of them since before the recording"
     for name in dict.fromkeys(name for name, _ in counts.in_copies):
         votes = {vote: number for (copy, vote), number in counts.in_copies.items() if copy == name}
-        from integrity.verdict import CopyVote  # here, for most roots are not inspected
+        from integrity.arbitration import CopyVote  # here, for most roots are not inspected
 
         same, other = votes.pop(CopyVote.SAME, 0), votes.get(CopyVote.DIFFERS, 0) + votes.get(CopyVote.OLDER, 0)
         text += f"; the backup {printable(name)} has other content of {other:,}, the same of {same:,}"

@@ -21,9 +21,9 @@ from typing import NamedTuple, NoReturn, Self
 from integrity.config.copy_urls import Scheme
 from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, require_harmless
+from integrity.copies.program import parse_time
 from integrity.copies.protocol import DIGEST_BYTES, CopyEntry, Kind, Published, Trouble
 from integrity.copies.rclone.program import NOT_FOUND, RcloneRun, Remote
-from integrity.copies.timestamps import parse_time
 from integrity.errors import ConfigError, Unreadable, Unstable, Vanished, show_path
 
 _PICTURES = {code: chr(0x2400 + code) for code in range(1, 0x20)} | {0x7F: "\u2421"}

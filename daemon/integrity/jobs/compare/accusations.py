@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
+from integrity.arbitration import CopyVote
 from integrity.copies.protocol import Kind
 from integrity.jobs import messages
 from integrity.jobs.compare.copy_answer import CopyAnswer
-from integrity.verdict import CopyVote
 
 _ENOUGH = 20
 _FILES_READ = 1000

@@ -2,8 +2,8 @@
 Decide, for each file on which catalog, file and copy disagree, which of them is right, and record the findings.
 
 The file is re-read from its disk first, unless a finding about it is open already. So are files that the copy lacks, up
-to a limit: a damaged file must not be backed up. Then the table in ``verdict`` decides, once the habit of the copy is
-known: until then, disagreements wait.
+to a limit: a damaged file must not be backed up. Then the table in ``arbitration`` decides, once the habit of the copy
+is known: until then, disagreements wait.
 
 I1  A finding about the copy is opened or updated for one file and one copy. Earlier findings of other kinds about the
     same two are resolved.
@@ -15,40 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from integrity.catalog import copies, files, findings, versions
-from integrity.catalog.copies import CopyFound, CopyState, KnownFound
-from integrity.catalog.copy_listing import mark_renamed
-from integrity.catalog.rows import FileContent, FileRecord
-from integrity.catalog.versions import FileVersion
-from integrity.copies.protocol import Kind
-from integrity.hashing.digests import is_blank
-from integrity.jobs import messages
-from integrity.jobs.batching import IdSet
-from integrity.jobs.compare.circumstances import (
-    TIMES_OF_ONE_VERSION,
-    CopyTimes,
-    WrittenFile,
-    find_circumstances,
-    find_digest,
-    has_beginning,
-    is_within_lag,
-    remember_content,
-)
-from integrity.jobs.compare.copy_answer import CopyAnswer
-from integrity.jobs.compare.copy_habit import CopyHabit
-from integrity.jobs.compare.evidence_count import EvidenceCount
-from integrity.jobs.compare.local_digests import FileMatch, LocalPass, MatchRequest
-from integrity.jobs.compare.own_witness import OwnWitness
-from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
-from integrity.jobs.judge.content_diff import block_ranges
-from integrity.jobs.repair_advice import advise_repair
-from integrity.jobs.report import Compared, NoteKind
-from integrity.kinds import ENDED_BY_COMPARE, KINDS, REPAIRABLE, headline
-from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
-from integrity.paths import absolute, shell_path, shell_word
-from integrity.verdict import (
+from integrity.arbitration import (
     COMPARE,
     DECIDE_ABOUT_LIST,
     READ_FIRST,
@@ -59,11 +28,49 @@ from integrity.verdict import (
     CopyVote,
     CopyWitness,
     FileState,
-    Judgement,
-    Verdict,
     arbitrate,
     find_stand,
 )
+from integrity.catalog import copies, findings, versions
+from integrity.catalog.copies import CopyFound, CopyState
+from integrity.catalog.copy_listing import mark_renamed
+from integrity.catalog.rows import FileRecord
+from integrity.catalog.versions import FileVersion
+from integrity.copies.protocol import Kind
+from integrity.jobs import messages
+from integrity.jobs.batching import IdSet
+from integrity.jobs.compare.circumstances import (
+    TIMES_OF_ONE_VERSION,
+    WrittenFile,
+    find_circumstances,
+    has_beginning,
+    is_within_lag,
+    remember_content,
+)
+from integrity.jobs.compare.copy_answer import CopyAnswer
+from integrity.jobs.compare.copy_habit import CopyHabit
+from integrity.jobs.compare.disagreement import (
+    NOT_INTACT,
+    OTHER_CONTENT,
+    Disagreement,
+    find_equal,
+    find_mtime,
+    find_others,
+    has_good_blocks,
+    is_not_intact,
+    is_still_open,
+    protect,
+)
+from integrity.jobs.compare.evidence import EvidenceCount
+from integrity.jobs.compare.own_witness import OwnWitness
+from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
+from integrity.jobs.judge.content_diff import block_ranges
+from integrity.jobs.repair_advice import advise_repair
+from integrity.jobs.report import Compared, NoteKind
+from integrity.kinds import ENDED_BY_COMPARE, KINDS, REPAIRABLE, headline
+from integrity.model import CopyId, FileId, FindingKind, Tally
+from integrity.paths import absolute, shell_path, shell_word
+from integrity.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -100,10 +107,7 @@ _FROM_OTHER = " --from OTHER"
 _RECORDED = frozenset({Kind.MD5, Kind.XXH3_128, Kind.BLAKE3})
 """Checksums that history keeps of content that a person rejected."""
 
-_OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
-_NOT_RECORDED = _OTHER_CONTENT | {CopyVote.MISSING}
-_HAS_OTHER_CONTENT = frozenset({FileState.WRITTEN, FileState.DAMAGED, FileState.CONTESTED})
-_NOT_INTACT = frozenset({FileState.DAMAGED, FileState.CONTESTED, FileState.LOST})
+_NOT_RECORDED = OTHER_CONTENT | {CopyVote.MISSING}
 _GOOD_COPIES = frozenset(
     {
         ArbitrationOutcome.IN_ORDER,
@@ -119,36 +123,6 @@ _BEGINNING_BYTES_READ = 4 << 30
 """Most bytes read here to see whether shorter copies are how their files begin."""
 
 _REASONS_AT_MOST = 1000
-
-
-class Disagreement(NamedTuple):
-    """
-    A file whose copy may not be in order, and the copy's answer.
-
-    Attributes:
-        state: saved after the decision; None: not.
-        times: of the copy.
-        known: what the copy had at the file's place, and of the file under another name.
-        is_equal: the file has the copy's content, and that is not what was recorded.
-        is_beginning: the copy is how the file begins.
-        seen: what the bytes of both show beside each other, for people.
-        read_at: when the program that made a backup read it from the file; None if that is not known.
-        own_witness: the side that fails the checksum inside it.
-        protects: path in the root of a file that is not intact, and whose recorded content the copy has under this
-            name, since files were renamed; empty: there is none.
-    """
-
-    record: FileRecord
-    answer: CopyAnswer
-    state: CopyState | None
-    times: CopyTimes
-    known: KnownFound = KnownFound()
-    is_equal: bool = False
-    is_beginning: bool = False
-    seen: str = ""
-    read_at: int | None = None
-    own_witness: OwnWitness | None = None
-    protects: bytes = b""
 
 
 class CopyArbiter:
@@ -237,21 +211,18 @@ class CopyArbiter:
 
     def decide(self, disagreements: Sequence[Disagreement]) -> None:
         """Decide disagreements whose files were read, and record the outcome."""
-        others = self._find_others(disagreements)
+        others = find_others(self._run, disagreements)
         for start in range(0, len(disagreements), _DECIDED_AT_ONCE):
             some = disagreements[start : start + _DECIDED_AT_ONCE]
-            equal, beginnings = self._find_equal(some), self._find_beginnings(some)
-            seen = {
-                one.record.id: self._show_bytes(one.record, one.answer)
-                for one in some
-                if one.answer.vote is CopyVote.DIFFERS
+            equal, beginnings = find_equal(self._run, self._compared.copy, some), self._find_beginnings(some)
+            differing = [one for one in some if one.answer.vote is CopyVote.DIFFERS]
+            seen = {one.record.id: self._show_bytes(one.record, one.answer) for one in differing}
+            read_at = {one.record.id: self._find_reading(one.record, one.answer) for one in differing}
+            own_witnesses = {  # may say which is right, but not which of two versions is newer
+                one.record.id: self._find_own_witness(one.record)
+                for one in differing
+                if self._habit.find_time(one.record.witness.mtime_ns, one.times.mtime_ns) in TIMES_OF_ONE_VERSION
             }
-            read_at = {
-                one.record.id: self._find_reading(one.record, one.answer)
-                for one in some
-                if one.answer.vote is CopyVote.DIFFERS
-            }
-            own_witnesses = {one.record.id: self._find_own_witness(one.record) for one in some if self._may_ask(one)}
             elsewhere = self._find_renamed(some)
             places = {one.record.id: self._find_spelling(one.record.path) for one in some}
             if self._run.context.stop.is_set():
@@ -274,18 +245,12 @@ class CopyArbiter:
                     decided += self._decide(connection, known, rechecks[file_id], others)
                 copies.save_states(connection, self._copy_id, decided)
 
-    def _may_ask(self, disagreement: Disagreement) -> bool:
-        """Return whether the checksum inside file and copy may say which is right: not which of two is newer."""
-        mtime_ns = disagreement.record.witness.mtime_ns
-        time = self._habit.find_time(mtime_ns, disagreement.times.mtime_ns)
-        return disagreement.answer.vote is CopyVote.DIFFERS and time in TIMES_OF_ONE_VERSION
-
     def _must_read(self, disagreement: Disagreement) -> bool:
         """Return whether the decision needs a reading of the file here; count those of files that the copy lacks."""
         record, answer = disagreement.record, disagreement.answer
         if record.path in self.open_about_file or record.id in self._evidence.read_here:
             return False
-        if answer.is_file_suspect or answer.vote in _OTHER_CONTENT or record.is_suspect:
+        if answer.is_file_suspect or answer.vote in OTHER_CONTENT or record.is_suspect:
             return True
         size = record.witness.size_bytes
         if answer.vote is not CopyVote.MISSING or not self._missing_files_left or size > self._missing_bytes_left:
@@ -314,10 +279,10 @@ class CopyArbiter:
         judgement = judgement or Judgement(Verdict.INTACT)
         stand = find_stand(judgement)
         if record.id in others and stand is FileState.GOOD:
-            disagreement = _protect(connection, disagreement, others[record.id])
+            disagreement = protect(connection, disagreement, others[record.id])
         vote = disagreement.answer.vote
-        former = versions.former_of(connection, run.root.id, record.path) if vote in _OTHER_CONTENT else []
-        written = WrittenFile(record, _find_mtime(recheck, stand))
+        former = versions.former_of(connection, run.root.id, record.path) if vote in OTHER_CONTENT else []
+        written = WrittenFile(record, find_mtime(recheck, stand))
         circumstances = find_circumstances(
             *(written, disagreement.answer, disagreement.times, disagreement.known, former, self._habit),
             has_ctime=self._has_ctime,
@@ -332,13 +297,13 @@ class CopyArbiter:
             vote,
             circumstances,
             are_equal=disagreement.is_equal,
-            has_good_blocks=_has_good_blocks(recheck, disagreement),
+            has_good_blocks=has_good_blocks(recheck, disagreement),
             was_read=record.id in self._evidence.read_here,
             has_bytes=self._has_bytes,
             keeps_versions=self._keeps_versions,
         )
-        if arbitration.witness is CopyWitness.TIME and _is_still_open(disagreement, recheck, stand):
-            arbitration = arbitrate(judgement, vote, _WITHOUT_TIMES, has_bytes=self._has_bytes)
+        if arbitration.witness is CopyWitness.TIME and is_still_open(disagreement, recheck, stand):
+            arbitration = arbitrate(judgement, vote, CopyCircumstances(), has_bytes=self._has_bytes)
         is_about_list = (arbitration.words, arbitration.command) == DECIDE_ABOUT_LIST
         if is_about_list and _RECORDED.isdisjoint(one.kind for one in disagreement.answer.stated):
             arbitration = arbitration._replace(words=messages.WRITE_LIST_AGAIN, command=COMPARE)
@@ -347,9 +312,10 @@ class CopyArbiter:
             and stand in (FileState.GOOD, FileState.WRITTEN)
             and self._may_be_behind(connection, disagreement, recheck, written, circumstances, former)
         ):
-            self._record_behind(connection, recheck)
+            run.counts.add(Tally.NOT_DUE)
+            self._compared.behind += 1
+            self._resolve(connection, recheck, messages.BEHIND)
             return [] if vote is CopyVote.MISSING else self._find_states(disagreement)
-        run.counts.add(_TALLIES[arbitration.outcome])
         self._evidence.add_files([record])
         if _TALLIES[arbitration.outcome] in _EXAMINED:
             self._evidence.add_copies(disagreement.answer.level)
@@ -395,13 +361,6 @@ class CopyArbiter:
         copy_ns = None if copy_ns is None else self._habit.take_off_shift(copy_ns)
         return is_within_lag(written, answer, circumstances, copy_ns, former, since, self._run.now())
 
-    def _record_behind(self, connection: Connection, recheck: FileRecheck) -> None:
-        """Count a file that is newer than the backup has to be, and resolve the findings about its copy."""
-        self._run.counts.add(Tally.NOT_DUE)
-        self._compared.behind += 1
-        over = [one.id for one in recheck.about_copy if one.kind in ENDED_BY_COMPARE]
-        self._run.note_resolved(findings.resolve_ids(connection, over, resolution=messages.BEHIND, now=self._run.now()))
-
     def _find_beginnings(self, disagreements: Sequence[Disagreement]) -> IdSet:
         """Return the files that begin with the whole content of their shorter copies."""
         found = IdSet()
@@ -415,26 +374,12 @@ class CopyArbiter:
                     found.add(record.id)
         return found
 
-    def _find_equal(self, disagreements: Sequence[Disagreement]) -> IdSet:
-        """Return the files whose content equals their copy's, where neither is what was recorded."""
-        others = [one for one in disagreements if one.answer.stated and one.answer.vote in _OTHER_CONTENT]
-        with self._run.catalog.read() as connection:
-            rechecks = look_up(connection, [one.record.id for one in others], self._compared.copy)
-        asked = [one for one in others if _has_other_content(rechecks[one.record.id])]
-        equal = IdSet()
-        matching = LocalPass(self._run)
-        for disagreement, found in matching.match(MatchRequest(one, one.record, one.answer.stated) for one in asked):
-            # An unreadable file equals nothing; it has its own finding.
-            if isinstance(found, FileMatch) and found.is_match:
-                equal.add(disagreement.record.id)
-        return equal
-
     def _find_renamed(self, disagreements: Sequence[Disagreement]) -> dict[FileId, Disagreement]:
         """Find files that are not intact, and whose recorded content the copy has under a name that they had before."""
         asked = [one for one in disagreements if one.answer.vote in _NOT_RECORDED]
         with self._run.catalog.read() as connection:
             rechecks = look_up(connection, [one.record.id for one in asked], self._compared.copy)
-            asked = [one for one in asked if _is_not_intact(rechecks[one.record.id])]
+            asked = [one for one in asked if is_not_intact(rechecks[one.record.id])]
             places = copies.find_places(connection, self._copy_id, [one.record for one in asked])
         found = {}
         for one in asked:
@@ -445,30 +390,12 @@ class CopyArbiter:
                 found[one.record.id] = one._replace(answer=answer, state=state)
         return found
 
-    def _find_others(self, disagreements: Sequence[Disagreement]) -> dict[FileId, Sequence[FileRecord]]:
-        """
-        Find copies that have the recorded content of other files of the root, and return these.
-
-        Names that were swapped since the backup are not damage: no flipped bit produces the content of another file.
-        Blank content is ignored: it is what a disk returns for data that it lost.
-        """
-        asked = [(one.record, content) for one in disagreements if (content := _find_content(one.answer)) is not None]
-        if not asked:
-            return {}
-        with self._run.catalog.read() as connection:
-            found = files.find_by_content(connection, self._run.root.id, [content for _, content in asked])
-        # Test the record's digests: those that a copy states may lack the one that identifies blank content.
-        return {
-            record.id: others
-            for (record, content), others in zip(asked, found, strict=True)
-            if others and not is_blank(content.size_bytes, others[0].digests, None)
-        }
-
     def _count(self, outcome: ArbitrationOutcome, stand: FileState) -> None:
+        self._run.counts.add(_TALLIES[outcome])
         self._compared.differing += outcome in _DIFFERING
         is_cut_off = outcome is ArbitrationOutcome.COPY_INCOMPLETE
         self._compared.incomplete += is_cut_off
-        self._compared.damaged_on_both_sides += outcome in _DIFFERING and not is_cut_off and stand in _NOT_INTACT
+        self._compared.damaged_on_both_sides += outcome in _DIFFERING and not is_cut_off and stand in NOT_INTACT
         self._compared.conflicting += outcome in _CONFLICTING
         self._compared.newer += outcome is ArbitrationOutcome.COPY_NEWER
         self._compared.stale += outcome is ArbitrationOutcome.COPY_STALE
@@ -501,9 +428,12 @@ class CopyArbiter:
             other = copies.find_good_copy(connection, record.id, self._copy_id)
             command = command if other is None else command.removesuffix("OTHER") + shell_word(other)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
-            self._count_reason(disagreement.answer)
+            answer = disagreement.answer
+            is_known = answer.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
+            self.reasons[answer.reason if is_known else messages.OTHER_REASONS] += 1
+            self._wants_read |= answer.wants_read
             run.is_incomplete = True
-            run.note(NoteKind.NOT_COMPARABLE, record.path, disagreement.answer.reason)
+            run.note(NoteKind.NOT_COMPARABLE, record.path, answer.reason)
             return
         if disagreement.answer.found_as is not None:
             mark_renamed(connection, record.witness.size_bytes, disagreement.answer.found_as)
@@ -528,13 +458,15 @@ class CopyArbiter:
         elif kind is None:
             for finding in recheck.own:
                 run.queue_finding(finding)
-        over = [one.id for one in recheck.about_copy if one.kind in ENDED_BY_COMPARE and one.kind is not kind]
-        run.note_resolved(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
+        self._resolve(connection, recheck, resolution, kind)
 
-    def _count_reason(self, answer: CopyAnswer) -> None:
-        is_known = answer.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
-        self.reasons[answer.reason if is_known else messages.OTHER_REASONS] += 1
-        self._wants_read |= answer.wants_read
+    def _resolve(
+        self, connection: Connection, recheck: FileRecheck, resolution: str, unless: FindingKind | None = None
+    ) -> None:
+        """Resolve what was found of the copy of a file before, but for a kind that was found again."""
+        over = [one.id for one in recheck.about_copy if one.kind in ENDED_BY_COMPARE and one.kind is not unless]
+        ended = findings.resolve_ids(connection, over, resolution=resolution, now=self._run.now())
+        self._run.note_resolved(ended)
 
     def _withdraw_advice(self, connection: Connection, record: FileRecord) -> None:
         """Withdraw repair advice that names a copy which is no longer good; another one may be."""
@@ -653,86 +585,15 @@ class CopyArbiter:
                 if kind in open_by_kind and kind not in over:
                     run.queue_finding(open_by_kind[kind])
                     continue
-                step, command = self._find_step(kind)
+                step, command = KINDS[kind].step_of_many, COMPARE
+                if kind is FindingKind.COPY_MISSING:
+                    step, command = READ_FIRST  # more than are read here
+                elif kind is FindingKind.COPY_NOT_COMPARABLE and self._wants_read:
+                    step, command = "have the bytes read of what states no digest", f"{COMPARE} --read"
+                elif kind is FindingKind.COPY_NOT_COMPARABLE:
+                    step = "once the reason is gone, compare again"
                 run.open_finding(
                     connection, kind, text, copy=copy, step=step, command=self._make_command(run.prefix, command)
                 )
             ids = [one.id for one in open_by_kind.values() if one.kind in over - texts.keys()]
             run.note_resolved(findings.resolve_ids(connection, ids, resolution="no longer the case", now=run.now()))
-
-    def _find_step(self, kind: FindingKind) -> tuple[str, str]:
-        """Return the next step for a finding about many files, and its command."""
-        if kind is FindingKind.COPY_MISSING:
-            return READ_FIRST  # more than are read here
-        if kind is not FindingKind.COPY_NOT_COMPARABLE:
-            return KINDS[kind].step_of_many, COMPARE
-        if self._wants_read:
-            return "have the bytes read of what states no digest", COMPARE + " --read"
-        return "once the reason is gone, compare again", COMPARE
-
-
-def _find_content(answer: CopyAnswer) -> FileContent | None:
-    """Return the content that the copy has instead, as a key for looking up files; None if unknown."""
-    if answer.vote not in _OTHER_CONTENT or not answer.size_bytes:
-        return None
-    stated = {one.kind: one.value for one in answer.stated}
-    content = FileContent(answer.size_bytes, Digests(stated.get(Kind.MD5), stated.get(Kind.XXH3_128)), None)
-    return content if content.whole_digests else None
-
-
-_WITHOUT_TIMES = CopyCircumstances()
-
-
-def _is_still_open(disagreement: Disagreement, recheck: FileRecheck, stand: FileState) -> bool:
-    """Return whether file and copy have the contents of which nobody knows which is right, and only times moved."""
-    known = disagreement.known
-    was_conflict = any(one.kind is FindingKind.COPY_CONFLICT for one in recheck.about_copy)
-    is_same_file = stand is FileState.GOOD and known.version == disagreement.record.version
-    digest = None if known.here is None else known.here.digest
-    return was_conflict and is_same_file and digest is not None and digest == find_digest(disagreement.answer)
-
-
-def _protect(connection: Connection, disagreement: Disagreement, others: Sequence[FileRecord]) -> Disagreement:
-    """
-    Say what else it means that a copy has the content of other files, which may be its last good one.
-
-    Content that is recorded of other names only was there before a rename: then the copy is older.
-    """
-    opened = findings.find_open_of_files(connection, [one.id for one in others])
-    is_bad = [any(not one.copy and one.kind in REPAIRABLE for one in opened.get(other.id, ())) for other in others]
-    disagreement = disagreement._replace(protects=others[0].path if all(is_bad) else b"")
-    if disagreement.answer.vote is CopyVote.OLDER:
-        return disagreement
-    answer = disagreement.answer._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=others[0].path)
-    state = disagreement.state and disagreement.state._replace(vote=CopyVote.OLDER)
-    return disagreement._replace(answer=answer, state=state)
-
-
-def _find_mtime(recheck: FileRecheck, stand: FileState) -> int:
-    """Return the time of the content that the copy is held against: of newer content, where that was written."""
-    held = recheck.candidate
-    assert recheck.record is not None  # is_still() was checked, so the record exists
-    if stand in (FileState.WRITTEN, FileState.CONTESTED) and held is not None and held.witness is not None:
-        return held.witness.mtime_ns
-    return recheck.record.witness.mtime_ns
-
-
-def _has_good_blocks(recheck: FileRecheck, disagreement: Disagreement) -> bool:
-    """Return whether every range that is damaged in the file is good in the copy."""
-    record, answer = disagreement.record, disagreement.answer
-    here = [place for finding in recheck.own for place in finding.ranges]
-    if not here or not answer.bad_blocks or answer.size_bytes != record.witness.size_bytes:
-        return False
-    there = block_ranges(record, answer.bad_blocks)
-    return not any(a < d + m and d < a + n for a, n in here for d, m in there)
-
-
-def _is_not_intact(recheck: FileRecheck) -> bool:
-    judgement = recheck.judge()
-    return judgement is not None and find_stand(judgement) in _NOT_INTACT
-
-
-def _has_other_content(recheck: FileRecheck) -> bool:
-    """Return whether the file has content, and that content is not what was recorded."""
-    judgement = recheck.judge()
-    return judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT

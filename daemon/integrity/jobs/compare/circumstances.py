@@ -1,7 +1,7 @@
 """
 Collect what is known of a copy with other content, besides that content: its times, and what stood there before.
 
-``verdict`` decides by it. Nothing is read here but the beginning of a file, where its copy is shorter.
+``arbitration`` decides by it. Nothing is read here but the beginning of a file, where its copy is shorter.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_128
 
+from integrity.arbitration import CopyCircumstances, CopyPast, CopyTime, Level
 from integrity.catalog.copies import CopyFound, KnownFound
 from integrity.catalog.versions import FileVersion
 from integrity.copies.protocol import Kind
@@ -22,7 +23,6 @@ from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.own_witness import OwnWitness
 from integrity.model import BaselineReason
 from integrity.same_time import is_same_time
-from integrity.verdict import CopyCircumstances, CopyPast, CopyTime, Level
 
 if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord

@@ -17,12 +17,11 @@ import os
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
-
-from xxhash import xxh3_64_hexdigest
+from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import baselines, copies, copy_listing, findings
+from integrity.arbitration import KINDS_OF_VOTES, CopyVote, Level
+from integrity.catalog import baselines, copies, copy_listing
 from integrity.catalog.baselines import Verified
 from integrity.catalog.copies import CopyFound, CopyRecord, CopyState, new_found, new_state
 from integrity.catalog.copy_listing import CompareRow, digest_stated
@@ -37,36 +36,33 @@ from integrity.files.span import ReadMode
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.byte_pattern import describe_difference
-from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
+from integrity.jobs.compare.arbiter import CopyArbiter
 from integrity.jobs.compare.byte_difference import MOST_COMPARED_BYTES, find_byte_difference
 from integrity.jobs.compare.circumstances import CopyTimes, find_digest
 from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.copy_habit import CopyHabit
-from integrity.jobs.compare.evidence import CopyEvidence
-from integrity.jobs.compare.evidence_count import EvidenceCount
-from integrity.jobs.compare.list_algorithms import find_algorithms
-from integrity.jobs.compare.listing import CopyListing, FolderExcludes
+from integrity.jobs.compare.disagreement import Disagreement
+from integrity.jobs.compare.evidence import CopyEvidence, EvidenceCount
+from integrity.jobs.compare.known_copy import drop_states, find_known, remember, resolve_unreachable
+from integrity.jobs.compare.listing import CopyListing, FolderExcludes, find_algorithms
 from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
 from integrity.jobs.compare.own_witness import OwnWitnesses
-from integrity.jobs.compare.read_back import read_from_copy
+from integrity.jobs.compare.read_back import choose_left_out, read_from_copy
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.renamed import RenamedFiles
 from integrity.jobs.compare.shared_extents import find_shared
-from integrity.jobs.compare.source import CopySource, is_same_place
-from integrity.jobs.compare.unread_folders import choose_left_out
+from integrity.jobs.compare.source import CopySource
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
-from integrity.model import FileId, FindingId, FindingKind, Reading, Tally, Witness
+from integrity.model import FileId, FindingKind, Reading, Tally, Witness
 from integrity.paths import shell_word
-from integrity.same_place import get_fs_name, is_same_disk, recognise, spell_folder
-from integrity.verdict import KINDS_OF_VOTES, CopyVote, Level
+from integrity.same_place import is_same_disk
 
 if TYPE_CHECKING:
-    from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
 
 _PAGE = 1000
@@ -103,7 +99,7 @@ def compare_root(
         with source.open(excludes, lambda: run.context.stop.is_set() or run.context.preempted.is_set()) as copy:
             _refuse(run, copy, base, options)
             compared.can_read = copy.has_bytes
-            found = _find_known(run, source, copy, base)
+            found = find_known(run, source, copy, base)
             is_other = found.record is None and bool(found.others)
             early = find_algorithms(run, copy, base)
             reads = copy.reads_all_at_once and (options.read or options.read_percent is not None)
@@ -118,12 +114,12 @@ def compare_root(
                 read_before=before,
             )
             listing.read()  # refuse what does not look like a copy before it is recorded as one
-            known = _remember(run, source, copy, base, found)
+            known = remember(run, source, copy, base, found)
             compared.copy = known.name
             if is_other:
                 run.note(NoteKind.WARNING, None, messages.another_disk(copy.shown, known.name))
             if not run.context.stop.is_set():
-                _resolve_unreachable(run, {known.name, source.name})
+                resolve_unreachable(run, {known.name, source.name})
             Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s, early=early).run()
     except ReadInterrupted:
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
@@ -183,112 +179,6 @@ def _is_same_folder(run: RootRun, folder: LocalFolder, base: bytes) -> bool:
     except OSError:
         return False  # the folder is gone: its copy is what is left
     return os.path.samestat(own, os.fstat(folder.root_fd))
-
-
-class KnownCopy(NamedTuple):
-    """
-    What is recorded of a copy that was opened.
-
-    Attributes:
-        record: of this disk, at this place; None: this disk was never compared.
-        others: records of other disks that take turns with it.
-    """
-
-    record: CopyRecord | None
-    others: tuple[CopyRecord, ...]
-
-
-def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> KnownCopy:
-    """Find the record of a copy, by its name or else by its place, and by its disk (R5)."""
-    with run.catalog.read() as connection:
-        known = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
-    named = [one for one in known if one.base_name == source.name]
-    known = named or [one for one in known if is_same_place(one.url, copy.url)]
-    identity = copy.identity()
-    if identity is None:
-        return KnownCopy(next(iter(known), None), ())
-    seen = [one for one in known if one.identity is not None]
-    same = [one for one in seen if recognise(get_fs_name(one.identity or ""), identity.names) is not None]
-    record = next(iter(same or [one for one in known if one.identity is None]), None)
-    return KnownCopy(record, tuple(one for one in seen if one is not record))
-
-
-def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, known: KnownCopy) -> CopyRecord:
-    """
-    Record the copy; a disk that takes turns with others at one place is a copy of its own.
-
-    A copy that was recorded under its path and now has a name is renamed.
-    """
-    url, identity, record = copy.url, copy.identity(), known.record
-    with run.catalog.read() as connection:
-        recorded = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
-    for one in recorded:
-        if source.is_configured and one.base_name != source.name and is_same_place(one.url, url):
-            name = _name_disk(source.name, one.disk)
-            _rename(run, one, name, is_taken=any(other.name == name for other in recorded))
-    disk = record.disk if record is not None else None
-    if record is None and known.others and identity is not None:
-        disk = _label_disk(identity.names[0], {one.disk for one in recorded})
-    spelled = None
-    if identity is not None:
-        recorded_name = None if record is None or record.identity is None else get_fs_name(record.identity)
-        surest = recorded_name and recognise(recorded_name, identity.names)
-        spelled = spell_folder((surest or identity.names[0],), identity.folder_inode)
-    is_kept = record is not None and identity is not None
-    with run.writing() as connection:
-        return copies.ensure_copy(
-            *(connection, run.root.id, base, _name_disk(source.name, disk), url, spelled),
-            now=run.now(),
-            has_bytes=copy.has_bytes,
-            disk=disk,
-            keeps_answers=is_kept,
-        )
-
-
-def _name_disk(name: str, disk: str | None) -> str:
-    return name if disk is None else f"{name} ({disk})"
-
-
-def _label_disk(fs_name: str, taken: Collection[str | None]) -> str:
-    """Return what tells a disk from others: how its UUID begins, as ``lsblk -f`` prints it, unless a clone has that."""
-    kind, _, rest = fs_name.partition(":")
-    digest = xxh3_64_hexdigest(fs_name.encode())
-    label = f"disk {rest[:8] if kind == 'uuid' else digest[:8]}"
-    return label if label not in taken else f"{label}-{digest[:4]}"
-
-
-def _rename(run: RootRun, record: CopyRecord, name: str, *, is_taken: bool) -> None:
-    """Rename a copy. Its own row is renamed last, so that the next run finishes the job after a kill."""
-    with run.catalog.read() as connection:
-        about = findings.find_unresolved(connection, run.root.id, copy=record.name)
-
-    def rename(connection: Connection, ids: Sequence[FindingId]) -> None:
-        findings.rename_copy(connection, ids, name, run.now())
-
-    run.write_in_pages(about, rename)
-    if is_taken:
-        _drop_states(run, record)
-    with run.writing() as connection:
-        copies.rename_copy(connection, record, name)
-
-
-def _drop_states(run: RootRun, record: CopyRecord, *, are_gone: bool = False) -> None:
-    """Remove a copy's file states; with ``are_gone`` only those of files that left the catalog."""
-    with run.catalog.read() as connection:
-        compared = copies.find_compared(connection, record.id, are_gone=are_gone)
-
-    def drop(connection: Connection, ids: Sequence[FileId]) -> None:
-        copies.drop_states(connection, record.id, ids)
-
-    run.write_in_pages(compared, drop)
-
-
-def _resolve_unreachable(run: RootRun, names: set[str]) -> None:
-    """Resolve the finding that the copy can't be reached."""
-    with run.writing() as connection:
-        about = [one for name in names for one in findings.find_findings(connection, root_id=run.root.id, copy=name)]
-        ids = [one.id for one in about if one.path is None and one.kind is FindingKind.COPY_UNREADABLE]
-        run.note_resolved(findings.resolve_ids(connection, ids, resolution="the copy can be reached", now=run.now()))
 
 
 class Comparer:
@@ -690,7 +580,7 @@ class Comparer:
         is_whole = not (is_part or self._listing.was_cut or run.context.stop.is_set())
         self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
         if is_whole:
-            _drop_states(run, self._known, are_gone=True)
+            drop_states(run, self._known, are_gone=True)
             with run.writing() as connection:
                 copies.set_listed(connection, self._known.id, run.now())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.arbitration import CopyVote, Level
 from integrity.catalog import blocks as block_store
 from integrity.catalog.copy_listing import CompareRow
 from integrity.catalog.rows import FileRecord
@@ -18,7 +19,6 @@ from integrity.copies.protocol import Kind, Published
 from integrity.jobs.judge.content_diff import Difference
 from integrity.jobs.messages import RECORD_CONTRADICTS
 from integrity.model import Digests, Reading, Witness
-from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from integrity.arbitration import CopyTime
 from integrity.same_time import is_same_time
-from integrity.verdict import CopyTime
 
 KNOWN_AFTER = 20
 """Equal files after which the habit is taken for known."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.arbitration import CopyVote, Level
 from integrity.catalog import versions
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
@@ -23,6 +24,7 @@ from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.extras import how_to_install
 from integrity.jobs import messages
+from integrity.jobs.batching import IdSet
 from integrity.jobs.compare.accusations import Accusations, ConfirmStep, ObjectSort
 from integrity.jobs.compare.copy_answer import (
     CopyAnswer,
@@ -42,10 +44,50 @@ from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import Reading
 from integrity.same_time import is_same_time
-from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
+
+
+class EvidenceCount:
+    """
+    Count by which evidence the files of one comparison were compared.
+
+    Each file with a result is counted once for its copy: read, possibly read from memory, or by what the copy states;
+    one that is missing, unreadable or not comparable is no evidence. And once for this side: read now, or known by its
+    record only.
+
+    Args:
+        compared: updated in place.
+
+    Attributes:
+        read_here: files that were read here in this comparison.
+    """
+
+    def __init__(self, compared: Compared) -> None:
+        self._compared = compared
+        self.read_here = IdSet()
+
+    def add_copies(self, level: Level | None, files: int = 1) -> None:
+        """Count files whose copies were examined at one level; None: nothing was found out."""
+        compared = self._compared
+        if level is Level.READ:
+            compared.read += files
+        elif level is Level.CACHED:
+            compared.cached += files
+        elif level is Level.PUBLISHED:
+            compared.published += files
+
+    def add_files(self, records: Sequence[FileRecord]) -> None:
+        """Count files by what is known of them here; of those known by their record, keep the oldest last reading."""
+        compared = self._compared
+        by_record = [one for one in records if one.id not in self.read_here]
+        compared.read_here += len(records) - len(by_record)
+        read_at = [one.recorded_at if one.verified_at is None else one.verified_at for one in by_record]
+        if compared.oldest_record_at is not None:
+            read_at.append(compared.oldest_record_at)
+        compared.known_by_record += len(by_record)
+        compared.oldest_record_at = min(read_at, default=None)
 
 
 class StatedDigests(NamedTuple):

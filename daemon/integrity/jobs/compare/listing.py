@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from integrity.catalog import files, versions
 from integrity.catalog.copy_listing import (
     StatedFile,
     StoredListing,
@@ -30,17 +31,23 @@ from integrity.catalog.copy_listing import (
 )
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import count_files
-from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
+from integrity.catalog.rows import FileRecord
+from integrity.copies.protocol import KINDS, Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, ReadInterrupted, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.spelling import ignores_case
+from integrity.hashing.algorithms import name_digests
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
+from integrity.jobs.compare.local_digests import EarlyMatches, FileMatch, LocalPass, MatchRequest
 from integrity.jobs.report import NoteKind
+from integrity.lists.entries import Digests
+from integrity.lists.unnamed import ListAlgorithms
 from integrity.same_name import OtherSpellings, SamePaths
 
 if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun, RunLimit
 
 
@@ -357,3 +364,61 @@ def pack_entry(entry: CopyEntry) -> StatedFile:
         return new_stated((entry.size_bytes, (), False, mtime_ns, entry.inode))
     published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
     return StatedFile(entry.size_bytes, published, mtime_ns=mtime_ns, inode=entry.inode)
+
+
+def find_algorithms(run: RootRun, copy: Copy, base: bytes) -> EarlyMatches:
+    """
+    Find the algorithms of a list's digests, by records, or by reading some of its files: that is not done again.
+
+    For copies that name theirs, do nothing.
+
+    Args:
+        copy: entered.
+        base: the folder in the root that the copy's top stands for.
+
+    Returns:
+        What the files that were read turned out to be.
+    """
+    algorithms = copy.algorithms
+    if algorithms is None:
+        return {}
+    sample: list[tuple[FileRecord, Digests]] = []
+    with run.catalog.read() as connection:
+        paths = SamePaths(partial(find_names, connection, run.root.id), ignores_case=True, has_backslashes=True)
+        for place, digests in copy.sample_unnamed():
+            path = base + b"/" + place if base else place
+            find_file = partial(files.find_file, connection, run.root.id)
+            record = find_file(path)
+            if record is None and (found := paths.find(path)) is not None:
+                record = find_file(found)
+            if record is not None:
+                _ask_records(connection, run, algorithms, record, digests)
+                sample.append((record, digests))
+    early: EarlyMatches = {}
+    for record, digests in sorted(sample, key=lambda one: one[0].witness.size_bytes):
+        if algorithms.is_open(digests) and not run.context.stop.is_set():
+            _read(run, algorithms, record, digests, early)
+    algorithms.conclude()
+    return early
+
+
+def _ask_records(
+    connection: Connection, run: RootRun, algorithms: ListAlgorithms, record: FileRecord, digests: Digests
+) -> None:
+    """Learn from what is recorded of a file, and from its former versions: the list may be an old one."""
+    algorithms.take(digests, name_digests(record.digests))
+    if algorithms.is_open(digests):
+        for former in versions.former_of(connection, run.root.id, record.path):
+            algorithms.take(digests, name_digests(former.digests))
+
+
+def _read(run: RootRun, algorithms: ListAlgorithms, record: FileRecord, digests: Digests, early: EarlyMatches) -> None:
+    """Read a file with all candidates, and learn which of them match."""
+    stated = {one: digest for key, digest in digests.items() for one in algorithms.expand((key,))}
+    published = tuple(Published(KINDS[one], digest) for one, digest in stated.items())
+    for _, found in LocalPass(run, has_etags=False, jobs=1).match([MatchRequest(None, record, published)]):
+        if isinstance(found, FileMatch):
+            matches = zip(stated.items(), found.matches, strict=True)
+            # Of a candidate that does not match, any other digest does.
+            algorithms.take(digests, {one: digest if is_match else b"" for (one, digest), is_match in matches})
+            early[record.id] = published, found

@@ -11,6 +11,7 @@ import tempfile
 from contextlib import closing
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from integrity.arbitration import FailingSide
 from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted
 from integrity.files.buffers import Buffers
 from integrity.files.random_access import RandomAccessFile
@@ -19,7 +20,6 @@ from integrity.inspect.checked_file import CheckedFile
 from integrity.inspect.formats import HEAD_BYTES, find_damaged_beginning, find_format
 from integrity.inspect.inspector import Inspector
 from integrity.inspect.outcome import CheckResult, OwnCheck, OwnCheckFailed
-from integrity.verdict import FailingSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,15 +7,18 @@ mismatch in a file whose size changed since the listing is not reported as damag
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from integrity.arbitration import CopyVote, Level
 from integrity.catalog import versions
 from integrity.catalog.copy_listing import CompareRow
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy
 from integrity.errors import ReadError, ReadInterrupted, Unstable, show_path
 from integrity.files.read import Segment
-from integrity.files.span import Pace
+from integrity.files.span import UNLIMITED, Pace
 from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, Want
 from integrity.hashing.tasks import StopSignal
@@ -24,11 +27,10 @@ from integrity.jobs.compare.copy_answer import CopyAnswer, answer_by_reading
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.judge.content_diff import Difference, compare_content
 from integrity.model import FindingKind, ReadHow, Reading, Witness
-from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
+    from integrity.catalog.copies import FolderRead
     from integrity.jobs.context import RootRun
-
 
 READING = Want(xxh3_128=True, block_xxh3_128=True)
 """Digests of the whole file, to compare with former versions, and of its blocks, to locate differences."""
@@ -69,6 +71,14 @@ def read_from_copy(
     finally:
         file.close()
     return Reading(witness, digests, blocks, ReadHow.CACHE_POSSIBLE, size)
+
+
+def digest_in_copy(copy: Copy, path: bytes, stop: StopSignal) -> bytes:
+    """Read one file of an entered copy, unthrottled, and return its XXH3 digest; see ``read_from_copy``."""
+    want = Want(xxh3_128=True)
+    found = read_from_copy(copy, path, _PIECE_BYTES, pace=UNLIMITED, stop=stop, want=want).digests.xxh3_128
+    assert found is not None
+    return found
 
 
 _SECOND_READINGS = 500
@@ -142,3 +152,48 @@ def _has_moved(row: CompareRow, reading: Reading) -> bool:
     """Return whether a file of the copy was written since it was listed, judging by its size."""
     listed_bytes = None if row.listed is None else row.listed.size_bytes
     return listed_bytes is not None and listed_bytes != reading.witness.size_bytes
+
+
+_START_BYTES = 100 << 20
+"""What restic and borg read in the time that they take to open a repository."""
+
+
+@dataclass(slots=True)
+class _Subtree:
+    """A folder with all that is in it; ``cost_bytes``: of reading what was not read; ``read``: folders to leave out."""
+
+    size_bytes: int = 0
+    cost_bytes: int = 0
+    read: list[bytes] = field(default_factory=list)
+
+
+def choose_left_out(folders: Iterable[FolderRead]) -> frozenset[bytes]:
+    """
+    Return the folders of a repository whose files are not to be read again after a run that was cut short.
+
+    What is read is read in streams, each of a folder with all that is in it. To start one takes as long as reading some
+    data does, so a folder that was read is left out only where that saves more than the additional streams cost.
+    """
+    subtrees = {b"": _Subtree()}
+    own = {one.path: one for one in folders}
+    for path in own:
+        while path not in subtrees:
+            subtrees[path] = _Subtree()
+            path = path.rpartition(b"/")[0]
+    for path in sorted(subtrees, key=lambda path: (path != b"", path.count(b"/")), reverse=True):
+        subtree, folder = subtrees[path], own.get(path)
+        if folder is not None:
+            subtree.size_bytes += folder.size_bytes
+            if folder.unread_files:
+                subtree.cost_bytes += folder.unread_files * _START_BYTES  # one by one
+            else:
+                subtree.read.append(path)
+        whole_bytes = subtree.size_bytes + _START_BYTES
+        if not subtree.read or whole_bytes < subtree.cost_bytes:
+            subtree.cost_bytes, subtree.read = whole_bytes, []
+        if path:
+            above = subtrees[path.rpartition(b"/")[0]]
+            above.size_bytes += subtree.size_bytes
+            above.cost_bytes += subtree.cost_bytes
+            above.read += subtree.read
+    return frozenset(subtrees[b""].read)

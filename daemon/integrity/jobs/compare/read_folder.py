@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, cast
 
+from integrity.arbitration import CopyVote, Level
 from integrity.catalog import blocks
 from integrity.catalog.blocks import CopyReading
 from integrity.catalog.copies import CopyRecord
@@ -30,7 +31,6 @@ from integrity.jobs.compare.shared_extents import SharedExtents
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
 from integrity.model import ByteRange, FileId, Reading
-from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

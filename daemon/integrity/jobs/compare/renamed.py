@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from integrity.arbitration import CopyVote, Level
 from integrity.catalog.copy_listing import StatedFile, find_extra
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy
@@ -18,7 +19,6 @@ from integrity.jobs.compare.copy_answer import CopyAnswer, vote_by_digests
 from integrity.jobs.compare.listing import CopyListing, unpack_published
 from integrity.jobs.compare.read_back import read_from_copy
 from integrity.model import Digests
-from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

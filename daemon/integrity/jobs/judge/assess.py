@@ -52,15 +52,7 @@ from integrity.jobs.judge.inodes import ReplacedInodes, as_last_seen, is_same_in
 from integrity.jobs.judge.moved_times import MovedTimes
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FileId, FindingKind, Policy, ReadHow, Reading, Tally, Witness
-from integrity.verdict import (
-    DAMAGE,
-    FINDINGS_OF_ARCHIVES,
-    VERDICTS,
-    Confirmation,
-    Judgement,
-    Verdict,
-    finding_of,
-)
+from integrity.verdict import DAMAGE, FINDINGS_OF_ARCHIVES, VERDICTS, Confirmation, Judgement, Verdict, finding_of
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

@@ -15,6 +15,7 @@ from enum import StrEnum
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
+from integrity.arbitration import CopyVote
 from integrity.catalog import files
 from integrity.catalog.copies import states_of_file
 from integrity.catalog.root_meta import KEPT_FILES, KeptFile, find_kept
@@ -27,7 +28,6 @@ from integrity.jobs.open_root import open_guarded
 from integrity.jobs.repair.inspect import inspect_file, load_expected
 from integrity.model import ActionVerb, BaselineReason, Tally
 from integrity.paths import absolute
-from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog

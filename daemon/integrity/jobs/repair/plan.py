@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from integrity import program
+from integrity.arbitration import FileState, find_stand
 from integrity.catalog import files, findings, versions
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, ReadInterrupted, Unstable, Vanished
@@ -31,7 +32,7 @@ from integrity.jobs.repair.targets import find_names
 from integrity.kinds import CONTENT_FINDINGS, REPAIRABLE
 from integrity.model import Finding, FindingKind, Tally
 from integrity.paths import absolute
-from integrity.verdict import VERDICTS, FileState, Judgement, Shift, compare_witness, find_stand
+from integrity.verdict import VERDICTS, Judgement, Shift, compare_witness
 from integrity.words.findings import move_away
 
 if TYPE_CHECKING:

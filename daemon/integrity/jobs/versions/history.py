@@ -18,9 +18,7 @@ from integrity.copies.filenames import is_below
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import CopyEntry, Trouble
 from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted
-from integrity.files.span import UNLIMITED
-from integrity.hashing.digests import Want
-from integrity.jobs.compare.read_back import read_from_copy
+from integrity.jobs.compare.read_back import digest_in_copy
 from integrity.jobs.compare.source import place_in_copy
 from integrity.jobs.targets import find_target
 
@@ -33,9 +31,7 @@ if TYPE_CHECKING:
     from integrity.jobs.compare.source import CopySource
     from integrity.jobs.report import Stop
 
-_BLOCK_BYTES = 1 << 20
 _FAILURES_IN_A_ROW = 3  # after so many it is the copy that can't be read
-_WHOLE = Want(xxh3_128=True)
 
 
 class Here(StrEnum):
@@ -148,7 +144,7 @@ def digest_file(path: bytes) -> bytes | None:
     folder, name = os.path.split(path)
     try:
         with open_copy(os.fsdecode(folder)) as copy:
-            return read_from_copy(copy, name, _BLOCK_BYTES, pace=UNLIMITED, stop=Event(), want=_WHOLE).digests.xxh3_128
+            return digest_in_copy(copy, name, Event())
     except (ReadError, CopyUnreachable):
         return None
 
@@ -180,14 +176,12 @@ def _find_between(
         for version in (older, newer):
             copy.choose(version)
             try:
-                reading = read_from_copy(copy, path, _BLOCK_BYTES, pace=UNLIMITED, stop=stop, want=_WHOLE)
+                digests.append(digest_in_copy(copy, path, stop))
             except ReadInterrupted:
                 raise
             except ReadError as error:
                 yield UnreadVersion(path, version, str(error))
                 break
-            assert reading.digests.xxh3_128 is not None
-            digests.append(reading.digests.xxh3_128)
         else:
             if digests[0] != digests[1]:
                 yield entry, (digests[0], digests[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.arbitration import CopyVote, Level
 from integrity.catalog import copies, files, versions
 from integrity.config.copy_urls import keeps_versions
 from integrity.copies.spans import VersionSpan, find_spans
@@ -17,7 +18,6 @@ from integrity.jobs.compare.source import find_known_sources, find_source, is_le
 from integrity.jobs.judge.content_diff import Difference, compare_content
 from integrity.jobs.targets import find_target, is_inside
 from integrity.paths import absolute
-from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog

@@ -11,17 +11,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.arbitration import CopyVote
 from integrity.catalog import files, versions
 from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
 from integrity.copies.versions import CopyVersion, find_version
 from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted
-from integrity.files.span import UNLIMITED
-from integrity.hashing.digests import Want
 from integrity.jobs.compare.copy_answer import is_older
-from integrity.jobs.compare.read_back import read_from_copy
+from integrity.jobs.compare.read_back import digest_in_copy
 from integrity.jobs.compare.source import find_series, place_in_copy
 from integrity.jobs.targets import find_target
-from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
     from integrity.copies.protocol import Copy
     from integrity.hashing.tasks import StopSignal
     from integrity.jobs.targets import Target
-
-_BLOCK_BYTES = 1 << 20
-_WHOLE = Want(xxh3_128=True)
 
 LISTED, OTHER, SILENT, EXTRA = "listed", "other", "silent", "extra"
 """Counted besides the votes: unread, the recorded size and time, or others; other content under these; not recorded."""
@@ -118,14 +113,13 @@ def _list(copy: Copy, place: bytes, *, reads: bool, stop: StopSignal) -> Iterato
             yield one
             continue
         try:
-            reading = read_from_copy(copy, one.path, _BLOCK_BYTES, pace=UNLIMITED, stop=stop, want=_WHOLE)
+            digest = digest_in_copy(copy, one.path, stop)
         except ReadInterrupted:
             raise
         except ReadError as error:
             yield Trouble(one.path, str(error))
         else:
-            assert reading.digests.xxh3_128 is not None
-            yield one._replace(published=(Published(Kind.XXH3_128, reading.digests.xxh3_128),))
+            yield one._replace(published=(Published(Kind.XXH3_128, digest),))
 
 
 def _judge(catalog: Catalog, target: Target, above: bytes, one: CopyEntry | Trouble) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from integrity.arbitration import CopyVote
 from integrity.catalog.findings import count_incidents, get_findings, page_incidents
 from integrity.catalog.roots import find_roots
 from integrity.jobs.admin.accept import identify_seen
@@ -16,7 +17,6 @@ from integrity.jobs.explain import explain
 from integrity.kinds import GRAVITY, REPAIRABLE
 from integrity.model import Finding, FindingId, FindingKind, FindingState, RootId
 from integrity.paths import absolute
-from integrity.verdict import CopyVote
 from integrity.views.copies import join_seen
 from integrity.views.explain import READ_HOW, describe_copy_state, digest_fields
 from integrity.web.drawings import BarPart, BlockMap, layout_bar, map_damage
