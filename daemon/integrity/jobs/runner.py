@@ -363,7 +363,7 @@ def _look_for_versions(run: RootRun) -> None:
     """Look which versions of backups have the files whole that this run found damaged or missing."""
     if run.kinds_met.isdisjoint(VERDICTS):
         return
-    from integrity.jobs.versions.look import StopIf, look_for_versions
+    from integrity.jobs.versions.of_file import StopIf, look_for_versions
 
     context = run.context
     run.report_queued()  # nobody waits with the damage for what may take minutes

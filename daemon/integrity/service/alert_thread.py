@@ -142,7 +142,10 @@ class AlertThread(RoundThread):
         with self._catalog.read() as connection:
             noticed_at = pending_since(connection, int(self._service.clock()))
         if noticed_at is not None and noticed_at != self._looked_for:
-            from integrity.jobs.versions.look import StopIf, look_for_versions  # here, for it loads all kinds of copies
+            from integrity.jobs.versions.of_file import (  # here, for it loads all kinds of copies
+                StopIf,
+                look_for_versions,
+            )
 
             self._read_disks(_DISKS_S)
             until = time.monotonic() + _VERSIONS_S

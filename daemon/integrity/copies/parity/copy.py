@@ -182,8 +182,10 @@ class _Healing:
         name = next(name for name, of in self._names.items() if of.md5 == known.md5)
         if not self._has_run:
             self._run()
-        if self._trouble is not None and mender is not None and self._mend(name, known, mender):
-            self._run()
+        if self._trouble is not None and mender is not None:
+            assert known.path is not None
+            if self._copy(absolute(self._root, known.path), self._place(name), known.size_bytes, mender):
+                self._run()
         if self._trouble is not None:
             raise Unreadable(f"cannot open {show_path(path)}: {self._trouble}", errno=0)
         return HealedFile(self._place(name), known)
@@ -264,10 +266,6 @@ class _Healing:
                     f"; perhaps for want of room: only {format_size(free)} are free in {place}; set TMPDIR to a folder"
                     " with more"
                 )
-
-    def _mend(self, name: bytes, known: ParityFile, mender: Mender) -> bool:
-        assert known.path is not None
-        return self._copy(absolute(self._root, known.path), self._place(name), known.size_bytes, mender)
 
     def _replace_unreadable(self) -> bool:
         """Put what can be read of files that a disk refuses, which ends par2, in the place of their links."""

@@ -243,7 +243,10 @@ class Store:
         except _FAILURES as error:
             self._refuse_all(error)
         self.encodes_keys = answer.get("EncodingType") == "url"
-        listed = [_make_listed(each, is_encoded=self.encodes_keys) for each in _as_list(answer.get("Contents"))]
+        listed = [
+            _make_listed(each, is_encoded=self.encodes_keys)
+            for each in cast("list[_Answer]", answer.get("Contents") or [])
+        ]
         following = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
         return Page(listed, None if following is None else str(following))
 
@@ -381,10 +384,6 @@ def _say(error: Exception) -> str:
     if not isinstance(error, BotoCoreError):
         return "what answers there does not speak S3"
     return show_path(str(error).encode("utf-8", "surrogateescape"))[:300]
-
-
-def _as_list(value: object) -> list[_Answer]:
-    return cast("list[_Answer]", value or [])
 
 
 def _make_listed(answer: _Answer, *, is_encoded: bool) -> Listed:

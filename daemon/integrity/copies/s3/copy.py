@@ -196,9 +196,6 @@ class S3Copy(BaseCopy):
         is_even = -(-stated.size_bytes // first.size_bytes) == published.parts
         if is_even and not every_part:
             return published._replace(part_sizes=(first.size_bytes,))
-        return self._ask_each(key, stated, published)
-
-    def _ask_each(self, key: bytes, stated: StatedChecksums, published: Published) -> Published:
         sizes = tuple(self._store.head(key, part=number).size_bytes for number in range(1, published.parts + 1))
         return published._replace(part_sizes=sizes) if sum(sizes) == stated.size_bytes else published
 
@@ -244,7 +241,7 @@ class S3File:
     def read(self, offset: int, length: int) -> bytes:
         """Read from any offset; reading on requests larger pieces. See ``CopyFile.read``."""
         length = max(0, min(length, self.size_bytes - offset))
-        if not self._has_ahead(offset, length):
+        if offset < self._ahead_offset or offset + length > self._ahead_offset + len(self._ahead):
             if length == 0:
                 return b""
             wanted = max(length, _AHEAD_BYTES) if offset == self._next_offset else length
@@ -253,9 +250,6 @@ class S3File:
         self._next_offset = offset + length
         start = offset - self._ahead_offset
         return self._ahead[start : start + length]
-
-    def _has_ahead(self, offset: int, length: int) -> bool:
-        return self._ahead_offset <= offset and offset + length <= self._ahead_offset + len(self._ahead)
 
     def close(self) -> None:
         """Release the buffer; may be called twice."""

@@ -76,11 +76,7 @@ def parse_address(url: str) -> SshAddress:
         raise ConfigError(f"the ssh:// URL of the copy names no folder; {form}")
     if folder == b"/~" or folder.startswith(b"/~/"):
         folder = folder[3:].lstrip(b"/") or b"."
-    return SshAddress(unquote(host), unquote(user) if user else None, port, _without_slash(folder))
-
-
-def _without_slash(folder: bytes) -> bytes:
-    return folder.rstrip(b"/") or b"/"
+    return SshAddress(unquote(host), unquote(user) if user else None, port, folder.rstrip(b"/") or b"/")
 
 
 _SYSTEM_CONFIG = "/etc/ssh/ssh_config"

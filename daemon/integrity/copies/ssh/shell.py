@@ -238,15 +238,11 @@ class Records:
         if len(self._rest) > LONGEST_PATH_BYTES + 1000:
             raise BadAnswer
         if records and records[-1].startswith(END):
-            self.status = _parse_status(records.pop())
+            text = records.pop()[len(END) :].strip()
+            if not text.isdigit():
+                raise BadAnswer
+            self.status = int(text)
         return records
-
-
-def _parse_status(record: bytes) -> int:
-    text = record[len(END) :].strip()
-    if not text.isdigit():
-        raise BadAnswer
-    return int(text)
 
 
 def parse_probe(records: list[bytes]) -> Abilities:
@@ -412,7 +408,7 @@ class RemoteCommand:
         while self._records.status is None:
             data = self._line.run(self._process.stdout.read(_CHUNK_BYTES), patience_s=self._patience_s)
             if not data:
-                raise self._say_cut()
+                raise self.make_error("the answer ended too early, so nothing can be said of the rest; compare again")
             try:
                 records = self._records.feed(data)
             except BadAnswer as error:
@@ -425,9 +421,6 @@ class RemoteCommand:
         last = bytes(self.complaints).strip().rpartition(b"\n")[2][:500].decode("utf-8", "backslashreplace")
         where = self._line.address.shown
         return CopyUnreachable(f"{where}: {what}{f' (it said: {last})' if last.isprintable() and last else ''}")
-
-    def _say_cut(self) -> CopyUnreachable:
-        return self.make_error("the answer ended too early, so nothing can be said of the rest; compare again")
 
     async def _start(self) -> asyncssh.SSHClientProcess[bytes]:
         process = await self._line.connection.create_process(self._text, encoding=None)

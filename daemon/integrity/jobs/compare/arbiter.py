@@ -57,9 +57,9 @@ from integrity.jobs.compare.disagreement import (
     find_mtime,
     find_others,
     has_good_blocks,
-    is_not_intact,
     is_still_open,
     protect,
+    stands_in,
 )
 from integrity.jobs.compare.evidence import EvidenceCount
 from integrity.jobs.compare.own_witness import OwnWitness
@@ -379,7 +379,7 @@ class CopyArbiter:
         asked = [one for one in disagreements if one.answer.vote in _NOT_RECORDED]
         with self._run.catalog.read() as connection:
             rechecks = look_up(connection, [one.record.id for one in asked], self._compared.copy)
-            asked = [one for one in asked if is_not_intact(rechecks[one.record.id])]
+            asked = [one for one in asked if stands_in(NOT_INTACT, rechecks[one.record.id])]
             places = copies.find_places(connection, self._copy_id, [one.record for one in asked])
         found = {}
         for one in asked:

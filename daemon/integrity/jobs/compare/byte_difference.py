@@ -50,7 +50,6 @@ def find_byte_difference(
     stop: StopSignal,
     pace: Pace = UNLIMITED,
     most_bytes: int | None = MOST_COMPARED_BYTES,
-    most_differing: int = MOST_COMPARED_BYTES,
 ) -> ByteDifference:
     """
     Compare the bytes of a file with those of its copy; either side may be the damaged one.
@@ -65,7 +64,6 @@ def find_byte_difference(
         stop: ends the reading.
         pace: of the copy; the reader has its own.
         most_bytes: ends the comparison after so many bytes of either side; None: never.
-        most_differing: ends it after so many differing bytes.
 
     Raises:
         ReadError: a side can't be read, or changed meanwhile; ReadInterrupted if ``stop`` is set.
@@ -79,7 +77,7 @@ def find_byte_difference(
     ):
         common = min(file.size_bytes, other.size_bytes)
         for offset, length in _find_pieces([(0, common)] if ranges is None else ranges, common):
-            if (left is not None and length > left) or finder.differing_bytes >= most_differing:
+            if (left is not None and length > left) or finder.differing_bytes >= MOST_COMPARED_BYTES:
                 break
             if stop.is_set():
                 raise ReadInterrupted(f"reading {show_path(path)} was interrupted")
@@ -162,8 +160,13 @@ def find_file_difference(
             raise ConfigError(f"{opened.shown}: has checksums only, there are no bytes to show; name another copy")
         if source.disk is not None:
             require_disk(source.disk, opened)
-        listed_ns = _find_entry(opened, place).mtime_ns
-        copy_ns = listed_ns if opened.keeps_times else None
+        listed = (one for one in opened.list(place) if isinstance(one, CopyEntry) and one.path == place)
+        entry = next(listed, None)
+        if entry is None:
+            raise Vanished(
+                f"{opened.shown}: {show_path(place)} is not there, or can't be examined; back it up, then try again"
+            )
+        copy_ns = entry.mtime_ns if opened.keeps_times else None
         root_fd = open_guarded(target.root).fd
         try:
             capability = find_capability(root_fd, target.root.path)
@@ -175,11 +178,3 @@ def find_file_difference(
         finally:
             os.close(root_fd)
         return FileDifference(path, source.recorded_name, opened.shown, place, mtime_ns, copy_ns, difference)
-
-
-def _find_entry(copy: Copy, place: bytes) -> CopyEntry:
-    """Return what the copy lists of a file."""
-    for found in copy.list(place):
-        if isinstance(found, CopyEntry) and found.path == place:
-            return found
-    raise Vanished(f"{copy.shown}: {show_path(place)} is not there, or can't be examined; back it up, then try again")

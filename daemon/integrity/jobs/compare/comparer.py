@@ -383,7 +383,8 @@ class Comparer:
             for row in page:
                 if self._is_over:
                     return
-                if len(self._disagreements) + len(self._unread) >= _DECIDED_AT_ONCE or self._has_much_to_read:
+                waiting = len(self._disagreements) + len(self._unread)
+                if waiting >= _DECIDED_AT_ONCE or self._undecided_bytes > _UNDECIDED_BYTES:
                     self._decide_disagreements()
                 if row.listed is None and not self._is_expected(row.record.path):
                     self._run.counts.add(Tally.SKIPPED)
@@ -411,10 +412,6 @@ class Comparer:
         """Return whether the copy should list a file; not one that is recorded since before it was excluded."""
         return not self._run.excludes.covers(path) and self._copy.is_expected(self._listing.place(path))
 
-    @property
-    def _has_much_to_read(self) -> bool:
-        return self._undecided_bytes > _UNDECIDED_BYTES
-
     def _take(self, row: CompareRow, answer: CopyAnswer | None) -> None:
         """Record the copy's answer for a file; None if the copy was not queried."""
         run, record = self._run, row.record
@@ -441,15 +438,11 @@ class Comparer:
 
     def _find_times(self, row: CompareRow, answer: CopyAnswer) -> CopyTimes:
         """Return the times of a copy: those that it had when it was read, or else those that were listed."""
-        if answer.witness is not None:
-            return self._find_stat(answer.witness)
-        listed = row.listed
+        seen, listed = answer.witness, row.listed
+        if seen is not None:
+            ctime_ns = seen.ctime_ns if self._has_ctime else None
+            return CopyTimes(seen.mtime_ns, ctime_ns, seen.inode if self._has_inodes else None)
         return CopyTimes(None, None, None) if listed is None else CopyTimes(listed.mtime_ns, None, listed.inode)
-
-    def _find_stat(self, witness: Witness) -> CopyTimes:
-        """Return what of a stat can be relied on."""
-        ctime_ns = witness.ctime_ns if self._has_ctime else None
-        return CopyTimes(witness.mtime_ns, ctime_ns, witness.inode if self._has_inodes else None)
 
     def _take_same(self, rows: Sequence[CompareRow], stamps: Iterable[tuple[int, ...]]) -> None:
         """

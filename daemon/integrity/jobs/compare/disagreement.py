@@ -65,7 +65,7 @@ def find_equal(run: RootRun, copy: str, disagreements: Sequence[Disagreement]) -
     others = [one for one in disagreements if one.answer.stated and one.answer.vote in OTHER_CONTENT]
     with run.catalog.read() as connection:
         rechecks = look_up(connection, [one.record.id for one in others], copy)
-    asked = [one for one in others if _has_other_content(rechecks[one.record.id])]
+    asked = [one for one in others if stands_in(_HAS_OTHER_CONTENT, rechecks[one.record.id])]
     equal = IdSet()
     matching = LocalPass(run)
     for disagreement, found in matching.match(MatchRequest(one, one.record, one.answer.stated) for one in asked):
@@ -130,12 +130,6 @@ def _find_content(answer: CopyAnswer) -> FileContent | None:
     return content if content.whole_digests else None
 
 
-def _has_other_content(recheck: FileRecheck) -> bool:
-    """Return whether the file has content, and that content is not what was recorded."""
-    judgement = recheck.judge()
-    return judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT
-
-
 def is_still_open(disagreement: Disagreement, recheck: FileRecheck, stand: FileState) -> bool:
     """Return whether file and copy have the contents of which nobody knows which is right, and only times moved."""
     known = disagreement.known
@@ -154,7 +148,7 @@ def find_mtime(recheck: FileRecheck, stand: FileState) -> int:
     return recheck.record.witness.mtime_ns
 
 
-def is_not_intact(recheck: FileRecheck) -> bool:
-    """Return whether the content that was recorded is not to be had from the file."""
+def stands_in(states: frozenset[FileState], recheck: FileRecheck) -> bool:
+    """Return whether the file is in one of these states."""
     judgement = recheck.judge()
-    return judgement is not None and find_stand(judgement) in NOT_INTACT
+    return judgement is not None and find_stand(judgement) in states

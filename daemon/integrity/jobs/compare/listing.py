@@ -151,7 +151,9 @@ class CopyListing:
             step = "read the copy" if self.was_read else "list the copy"
             run.progress(step, self.files, run.counts.bytes_read, files=None, size=None)
         if self.was_cut:
-            self._require_known()
+            with run.catalog.read() as connection:
+                if self._is_other or not count_listed(connection):  # it could not be refused as strange yet (R5)
+                    raise ReadInterrupted("the copy was not read far enough to know it")
             return
         if self._trouble_count > _TROUBLES_REPORTED:
             run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_REPORTED))
@@ -160,12 +162,6 @@ class CopyListing:
         for text in (*self._copy.describe(), *spelled.describe()):
             run.note(NoteKind.WARNING, None, f"{self._copy.shown}: {text}")
         self._refuse_strange()
-
-    def _require_known(self) -> None:
-        """End a listing that was cut short before it could be refused as strange: it proves nothing (R5)."""
-        with self._run.catalog.read() as connection:
-            if self._is_other or not count_listed(connection):
-                raise ReadInterrupted("the copy was not read far enough to know it")
 
     def _find_spellings(self, stored: StoredListing, spelled: OtherSpellings) -> None:
         """Take listed names that are not recorded for the recorded ones that they are another spelling of."""

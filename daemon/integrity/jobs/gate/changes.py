@@ -102,7 +102,9 @@ def _find(
             continue
         before = gone.pop(change.path, None)
         if before is None:
-            _add_new(found, change)
+            found.new_count += 1
+            if len(found.new) < KEPT:
+                found.new.append(change)
             if since is None and found.new_count == KEPT:
                 break
         elif not before.is_same(change.content):
@@ -134,12 +136,6 @@ def _find_waiting(connection: Connection, target: Target) -> Iterator[FileVersio
     """Yield the candidates that await the end of their run or are held by a mass change: a backup would copy them."""
     for state in (VersionState.STAGED, VersionState.HELD):
         yield from versions.find_candidates(connection, target.root.id, state, target.prefix)
-
-
-def _add_new(found: Changes, change: RecordedChange) -> None:
-    found.new_count += 1
-    if len(found.new) < KEPT:
-        found.new.append(change)
 
 
 def _add_rewritten(found: Changes, path: bytes) -> None:

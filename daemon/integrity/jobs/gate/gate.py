@@ -23,7 +23,7 @@ from integrity.catalog.gate_passes import Passed
 from integrity.config import Config
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.jobs import messages
-from integrity.jobs.gate.changes import Changes, find_changes, find_hit_group
+from integrity.jobs.gate.changes import find_changes, find_hit_group
 from integrity.jobs.gate.sample import read_samples
 from integrity.jobs.gate.signs import Sign, are_enough, find_signs
 from integrity.jobs.open_root import ChangeCounts
@@ -143,7 +143,7 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdic
         new=0 if since is None else found.new_count,
         known_before=found.known_before,
         looked_into=looks.count,
-        examples=_choose_examples(found),
+        examples=tuple(sorted(found.rewritten or found.removed or found.touched)[:EXAMPLES]),
         problems=tuple(one for one in open_ones if one.kind in GATE_PROBLEMS),
         gaps=tuple(one for one in open_ones if one.kind in GATE_GAPS),
         signs=tuple(find_signs(found, looks.changed, looks.arrivals, **limits)),
@@ -290,7 +290,3 @@ def _say_not_closed(connection: Connection, target: Target) -> str:
     ]
     beside = f"; that of {', '.join(closed)} is" if closed else f"; what else is open: {program.command('findings')}"
     return f"{show_path(path)}: its gate is not closed by suspicious changes, so there is nothing to release{beside}"
-
-
-def _choose_examples(changes: Changes) -> tuple[bytes, ...]:
-    return tuple(sorted(changes.rewritten or changes.removed or changes.touched)[:EXAMPLES])

@@ -207,13 +207,9 @@ def _count_emptied(changes: Changes) -> int:
     """Return the number of removed files of known types if they were most of all files; else 0."""
     if not changes.known_before:
         return 0
-    typed = sum(map(_is_typed, changes.removed))
+    typed = sum(find_suffix(path, is_renamed=False)[1] for path in changes.removed)
     count = round(typed * changes.removed_count / len(changes.removed)) if typed else 0
     return count if count >= max(LEAST_REPLACED, REPLACED_SHARE * changes.known_before) else 0
-
-
-def _is_typed(path: bytes) -> bool:
-    return find_suffix(path, is_renamed=False)[1]
 
 
 def _find_replaced(changes: Changes, arrivals: Sequence[AppearedFile]) -> Sign | None:

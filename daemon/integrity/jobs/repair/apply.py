@@ -148,10 +148,13 @@ class Application:
         return Repair(self._id, places, resolution, judged)
 
     def _place(self, places: Sequence[JournalPlace], made: BuiltFile, folders: ParentFolders) -> Witness:
-        """Put the new file in its place if nothing changed meanwhile."""
+        """Put the new file in its place if nothing changed meanwhile; return the witness that it has there."""
         with explain_swap_errors(self._plan.path), self._watch_for_writers(places[0], made) as was_written:
             self._rename(folders, Placer(folders, self._run.capability), places)
-            return self._stat_renamed(places[0], made, was_written())
+            try:
+                return stat_after_rename(self._run, places[0], made.reading.witness, was_written=was_written())
+            except OSError:
+                return made.reading.witness  # the name is gone again
 
     @contextmanager
     def _watch_for_writers(self, place: JournalPlace, made: BuiltFile) -> Iterator[Callable[[], bool]]:
@@ -176,13 +179,6 @@ class Application:
         folders.require_same()
         self._require_still(places)
         placer.swap(places)
-
-    def _stat_renamed(self, place: JournalPlace, made: BuiltFile, was_written: bool) -> Witness:
-        """Return the witness that the verified bytes have now; the one they had if the name is gone again."""
-        try:
-            return stat_after_rename(self._run, place, made.reading.witness, was_written=was_written)
-        except OSError:
-            return made.reading.witness
 
     def _require_still(self, places: Sequence[JournalPlace]) -> None:
         """
