@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
-from integrity.inspect.outcome import CheckResult
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import Outcome, RootState
 from integrity.paths import path_fields
@@ -142,12 +141,13 @@ def describe_own_checks(counts: OwnCheckCounts) -> str:
     results = counts.results
     if not results:
         return "not tried yet: new files are tested after scrubs"
+    from integrity.extras import how_to_install  # these two here, for most roots are not inspected
+    from integrity.inspect.outcome import CheckResult
+
     whole = f"{results[CheckResult.PASSES]:,} pass by checksum, {results[CheckResult.WHOLE]:,} whole by structure"
     text = f"{count(counts.tested, 'file')} tested: {whole}, {results[CheckResult.FAILS]:,} fail"
     untested = f"; {results[CheckResult.UNTESTABLE]:,} can't be tested" if results[CheckResult.UNTESTABLE] else ""
     if lacking := results[CheckResult.NO_LIBRARY]:
-        from integrity.extras import how_to_install  # here, for most roots are not inspected
-
         untested += f"; {lacking:,} can't be tested as libraries are missing; {how_to_install('formats')}"
     return text + untested
 
@@ -194,6 +194,8 @@ def _list_notes(one: RootStatus) -> Iterator[str]:
 def root_object(one: RootStatus) -> JsonObject:
     covered, checks, own_checks = one.coverage, one.own_checks, None
     if checks is not None:
+        from integrity.inspect.outcome import CheckResult
+
         results = {result.value: checks.results[result] for result in CheckResult}
         own_checks = {**results, "open": checks.failing, "since_recorded": checks.since_recorded}
     return {
