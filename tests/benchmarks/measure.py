@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from support.proc import Cost, measure
 
+SOURCES = ("/usr/lib", "/usr/share")
+
 
 @contextmanager
 def scratch(folder: str | None) -> Iterator[Path]:
@@ -25,6 +28,19 @@ def scratch(folder: str | None) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path)
+
+
+def make_small_files(target: Path, at_least: int) -> int:
+    """Copy /usr/lib and /usr/share as often as it takes to have so many files; say how many there are."""
+    count = copies = 0
+    while count < at_least:
+        folder = target / str(copies)
+        folder.mkdir(parents=True)
+        subprocess.run(["cp", "-a", *SOURCES, str(folder)], check=True, stderr=subprocess.DEVNULL)
+        copies += 1
+        count = sum(len(names) for _, _, names in os.walk(target))
+    os.sync()
+    return count
 
 
 def make_large_files(target: Path, count: int, size_bytes: int) -> None:
