@@ -70,8 +70,9 @@ class Running:
         wait_until(lambda: not _is_pending(self._process.pid, number), f"{number.name} to arrive")
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        os.kill(self._process.pid, number)
+        """Send it a signal, unless it has ended."""
+        if not self.has_ended:
+            os.kill(self._process.pid, number)
 
     def finish(self, timeout_s: float = _TIMEOUT_S) -> Completed:
         """Wait for its end and return what it left."""
