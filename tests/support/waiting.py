@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 _LONG_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.25  # who asks may have waited for the processor itself, and what comes soon must not be missed
 
 
 class TimedOutError(AssertionError):
@@ -21,8 +22,8 @@ def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float = 120.0
         is_so: asked again and again; its exceptions end the waiting.
         what: what is waited for, for the message.
         timeout_s: how long at most.
-        every_s: the pause between two questions, but at least four times what one takes, and a twentieth of what has
-            been waited up to 20 ms: what is waited for needs the processor more.
+        every_s: the pause between two questions, but at least four times what one takes, up to 250 ms, and a twentieth
+            of what has been waited, up to 20 ms: what is waited for needs the processor more.
 
     Raises:
         TimedOutError: it was not true in time.
@@ -36,4 +37,5 @@ def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float = 120.0
         now = time.monotonic()
         if now > began + timeout_s:
             raise TimedOutError(f"{what}: not within {timeout_s} s")
-        pause.wait(max(every_s, 4 * (now - asked_at), min(_LONG_PAUSE_S, (now - began) / 20)))
+        took_s, waited_s = now - asked_at, now - began
+        pause.wait(max(every_s, min(_LONGEST_PAUSE_S, 4 * took_s), min(_LONG_PAUSE_S, waited_s / 20)))
