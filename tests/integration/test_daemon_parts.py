@@ -108,7 +108,7 @@ def test_blindness_that_lasts_is_a_finding_until_it_is_over(integrity: Box, tmp_
     watch_thread.start(roots)
     try:
         wait_until(lambda: any(state.blind for state in watch_thread.states()), "blindness")
-        assert dirty_paths.take(os.fsencode(root)) == ()
+        wait_until(lambda: dirty_paths.take(os.fsencode(root)) == (), "all of it to be looked at")
         assert [] == parts.open_kinds()
 
         parts.clock.ahead_s += LASTS_S + 1
