@@ -288,6 +288,11 @@ class LogFrames(NamedTuple):
     lost: int = 0
     is_torn: bool = False  # the wrong one is a commit itself, which a program may be writing
 
+    @property
+    def are_whole(self) -> bool:
+        """Return whether no commit is lost, or is being written."""
+        return not (self.lost or self.is_torn)
+
 
 def check_log(c: Connection, path: bytes) -> LogFrames | None:
     """
@@ -307,7 +312,7 @@ def check_log(c: Connection, path: bytes) -> LogFrames | None:
             if found.sound >= min(before, after):
                 return found
             continue
-        if not (found.lost or found.is_torn):
+        if found.are_whole:
             return found
         is_unfinished = not found.lost
         time.sleep(_BETWEEN_S)  # a program that was interrupted between two writes
@@ -332,12 +337,12 @@ def carry_over(c: Connection, path: bytes, *, wholly: bool = False) -> bool:
 def end_lost(c: Connection, path: bytes) -> bool:
     """Return whether a crash left commits behind a damaged frame, which nothing can bring back; end that log then."""
     found = check_log(c, path)
-    if found is None or not (found.lost or found.is_torn):
+    if found is None or found.are_whole:
         return False
     c.run("BEGIN IMMEDIATE")  # else they may be those of another program, which writes them at this moment
     found = _read_log(path)
     c.run("COMMIT")
-    if found is None or not (found.lost or found.is_torn):
+    if found is None or found.are_whole:
         return False
     return carry_over(c, path, wholly=True)
 

@@ -54,7 +54,12 @@ def translate(path: bytes, error: apsw.Error) -> CatalogError:
         )
     if code == apsw.SQLITE_FULL or is_without_room(path, error):
         return describe_full(path)
-    if code in (apsw.SQLITE_BUSY, apsw.SQLITE_LOCKED) or getattr(error, "extendedresult", None) in _IN_CHANGE:
+    if getattr(error, "extendedresult", None) in _IN_CHANGE:
+        return CatalogLocked(
+            f"{where}: another program is writing to the catalog; try again, and if this stays so, start the service"
+            " (systemctl start integrity), or run this as the catalog's owner"
+        )
+    if code in (apsw.SQLITE_BUSY, apsw.SQLITE_LOCKED):
         return CatalogLocked(f"{where}: another program is writing to the catalog; try again when it is done")
     if is_damage(error):
         complaint = check_whole(path)

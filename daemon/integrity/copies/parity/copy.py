@@ -297,8 +297,8 @@ class _Healing:
 def clear_healing(place: bytes) -> None:
     """Remove the folders of links that killed processes of this user have left in a folder."""
     for path in glob.glob(os.path.join(glob.escape(place), _HEALING + b"*")):
-        with suppress(BlockingIOError, FileNotFoundError, PermissionError), ExitStack() as opened:
-            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with suppress(OSError), ExitStack() as opened:  # another user's, or no folder: it is not ours to remove
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             opened.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its process goes on
             if os.fstat(lock).st_uid == os.geteuid():
