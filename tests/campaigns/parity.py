@@ -165,10 +165,10 @@ def run_round(world: World, damages: dict[str, Damage], result: Result, *, is_be
     for name, damage in damages.items():
         damage.do(world.root / name)
     damaged = {name: take_state(world.root / name) for name in damages}
-    world.box.run("scan", world.root)
-    world.box.run("scrub", world.root)
+    looked = [world.box.run(command, world.root) for command in ("scan", "scrub")]
     done = world.box.run("repair", world.root, "--apply", "--discard")
-    said = f"{[(name, damage.what) for name, damage in damages.items()]}: {done.code} {done.stdout}{done.stderr}"
+    said = f"{[(name, damage.what) for name, damage in damages.items()]}"
+    said += "".join(f": {each.code} {each.stdout}{each.stderr}" for each in (*looked, done))
     if not is_beyond:
         wrong = [name for name, state in world.states.items() if take_state(world.root / name) != state]
         if done.code or wrong:
