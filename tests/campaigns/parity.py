@@ -22,8 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from integrity.cli.exitcodes import ExitCode
 from integrity.copies.parity.packets import SetContents, read_set
-from support.cli import Box
+from support import AnyPath
+from support.cli import Box, Completed
 from support.parity import find_set_files, make_random, protect, rot
 
 PERCENT = "10%"
@@ -82,6 +84,12 @@ class World:
             with open(path, "rb") as file:
                 self.sets.append(read_set(file))
         self.states = {name: state for name in contents if (state := take_state(self.root / name)) is not None}
+
+    def run(self, *args: AnyPath) -> Completed:
+        """Run the program; a scrub that somebody stopped has found nothing, and proves nothing."""
+        done = self.box.run(*args)
+        assert done.code != ExitCode.INTERRUPTED, f"somebody stopped {args}"
+        return done
 
     def put_back(self, name: str) -> None:
         """Make a file what it was."""
@@ -165,8 +173,8 @@ def run_round(world: World, damages: dict[str, Damage], result: Result, *, is_be
     for name, damage in damages.items():
         damage.do(world.root / name)
     damaged = {name: take_state(world.root / name) for name in damages}
-    looked = [world.box.run(command, world.root) for command in ("scan", "scrub")]
-    done = world.box.run("repair", world.root, "--apply", "--discard")
+    looked = [world.run(command, world.root) for command in ("scan", "scrub")]
+    done = world.run("repair", world.root, "--apply", "--discard")
     said = f"{[(name, damage.what) for name, damage in damages.items()]}"
     said += "".join(f": {each.code} {each.stdout}{each.stderr}" for each in (*looked, done))
     if not is_beyond:
@@ -181,8 +189,8 @@ def run_round(world: World, damages: dict[str, Damage], result: Result, *, is_be
     result.refused += len(damages)
     for name in damages:
         world.put_back(name)
-    world.box.run("scan", world.root)
-    world.box.run("scrub", world.root)
+    world.run("scan", world.root)
+    world.run("scrub", world.root)
 
 
 def run_campaign(seed: int, count: int) -> Result:
