@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -845,7 +844,6 @@ class TestWatcher:
 
     def test_closed_watcher_tells_nothing_and_keeps_nothing(self, top: bytes, heard: Heard, watcher: Watcher) -> None:
         """Neither a thread nor a descriptor stays; to close it again is no error."""
-        gc.collect()  # what another test has forgotten
         threads, descriptors = threading.active_count(), count_descriptors()
         make_folders(top, 50)
         for _ in range(20):

@@ -6,13 +6,12 @@ import gc
 import subprocess
 import sys
 from collections.abc import Iterator
+from weakref import WeakSet
 
 import pytest
 
-from integrity.jobs.report import Stop
 from integrity.service.startup import MemoryTrimmer
 from support.clock import Clock
-from support.proc import count_descriptors
 
 _PROGRAM = """
 import threading
@@ -48,10 +47,9 @@ def test_memory_of_a_job_goes_back():
 
 
 class _Job:
-    """Refers to itself, as jobs do through their callbacks, and holds a descriptor."""
+    """Refers to itself, as jobs do through their callbacks."""
 
     def __init__(self) -> None:
-        self.stop = Stop()
         self.then = self.end
 
     def end(self) -> None:
@@ -67,38 +65,38 @@ def uncollected() -> Iterator[None]:
     gc.enable()
 
 
-def leave_jobs(count: int) -> None:
-    for _ in range(count):
-        _Job()
+def leave_jobs(count: int) -> WeakSet[_Job]:
+    """Forget some jobs, and return those of them that are still in memory."""
+    return WeakSet(_Job() for _ in range(count))
 
 
 @pytest.mark.usefixtures("uncollected")
 def test_busy_service_gives_back_once_a_minute() -> None:
     """Not after each job, which would cost more than small jobs do."""
     clock = Clock()
-    trimmer, before = MemoryTrimmer(clock), count_descriptors()
-    leave_jobs(20)
+    trimmer = MemoryTrimmer(clock)
+    left = leave_jobs(20)
     trimmer.job_ended()
     clock.now += 30
     trimmer.trim(is_busy=True)
-    assert before + 20 == count_descriptors()
+    assert 20 == len(left)
 
     clock.now += 31
     trimmer.trim(is_busy=True)
-    assert before == count_descriptors()
+    assert 0 == len(left)
 
 
 @pytest.mark.usefixtures("uncollected")
 def test_idle_service_gives_back_at_once_and_once() -> None:
     """Nothing is done again until another job has ended."""
     clock = Clock()
-    trimmer, before = MemoryTrimmer(clock), count_descriptors()
-    leave_jobs(3)
+    trimmer = MemoryTrimmer(clock)
+    left = leave_jobs(3)
     trimmer.job_ended()
     trimmer.trim(is_busy=False)
-    assert before == count_descriptors()
+    assert 0 == len(left)
 
-    leave_jobs(3)
+    left = leave_jobs(3)
     clock.now += 3600
     trimmer.trim(is_busy=False)
-    assert before + 3 == count_descriptors()
+    assert 3 == len(left)
