@@ -460,6 +460,20 @@ def test_folder_that_can_not_be_written_is_told(integrity: Box, root: Path, pari
     assert "the last attempt failed" in integrity.run("status").stdout
 
 
+def test_protecting_by_hand_that_failed_promises_nothing(integrity: Box, tmp_path: Path) -> None:
+    """The service protects by itself only what the configuration says."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    put(folder / "a.jpg", make_random(1, 25 * KIB))
+    integrity.run("scan", folder, expect=0)
+    integrity.run("protect", folder, "--folder", tmp_path / "unmounted", expect=2)
+
+    status = integrity.run("status").stdout
+
+    assert "none yet; the last attempt failed" in status
+    assert "window" not in status
+
+
 @pytest.mark.root
 def test_service_protects_files_that_only_its_capability_lets_it_read(nobodys_box: Box, tmp_path: Path) -> None:
     """The unit's user owns no file of others; what it starts has no capability unless it is given one."""

@@ -240,8 +240,8 @@ def describe_protection(one: RootStatus) -> str:
     elif run is not None and run.outcome is Outcome.INCOMPLETE:
         trouble = f"; the last attempt could not make all of it: {program.command('protect', one.root.path)}"
     if found is None:
-        is_wanted = one.settings.parity_percent or run is not None
-        return f"none yet: files that have rested for a week get it in the next window{trouble}" if is_wanted else ""
+        due = ": files that have rested for a week get it in the next window" if one.settings.parity_percent else ""
+        return f"none yet{due}{trouble}" if due or trouble else ""
     left = one.coverage.files - found.files
     text = f"protects {format_size(found.bytes)} of {format_size(one.coverage.bytes)}"
     text += f" ({count(left, 'file')} not)" if left > 0 else ", all files"
