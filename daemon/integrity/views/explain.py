@@ -146,7 +146,8 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
     witness = record.witness
     yield f"  size        {format_size(witness.size_bytes)} ({witness.size_bytes:,} bytes)"
     yield f"  modified    {exact_time(witness.mtime_ns)}"
-    yield f"  inode       {witness.inode}, changed {exact_time(witness.ctime_ns)}"
+    changed = f", changed {exact_time(witness.ctime_ns)}" if witness.ctime_ns else ""
+    yield f"  inode       {witness.inode}{changed}"
     for name, value in digest_fields(record.digests).items():
         if value is not None:
             yield f"  {name:<11} {value}"

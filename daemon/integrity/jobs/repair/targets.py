@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import files
+from integrity.catalog import files, versions
 from integrity.catalog.root_meta import JournalPlace
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import PARITY
@@ -27,7 +27,9 @@ from integrity.jobs.compare.source import CopySource, find_known_sources, find_s
 from integrity.jobs.parity.source import find_parity
 from integrity.jobs.repair.inspect import Expected, load_expected
 from integrity.jobs.targets import Target, find_target, is_inside
+from integrity.model import BaselineReason
 from integrity.paths import absolute, shell_path
+from integrity.words.text import local_time
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
@@ -203,6 +205,12 @@ def _find_target(connection: Connection, path: bytes) -> tuple[Target, bool]:
     if _is_recorded(connection, target):
         return target, False
     if not files.page_files(connection, target.root.id, prefix=target.prefix, limit=1):
+        former = next(iter(versions.former_of(connection, target.root.id, (place or target).prefix)), None)
+        if former is not None and former.replaced_because is BaselineReason.DELETED:
+            raise ConfigError(
+                f"{show_path(path)}: was deleted (seen {local_time(former.replaced_at)}), which is no damage; to have"
+                f" it back, copy it from a backup, and compare that with the record: {program.command('scan', path)}"
+            )
         raise ConfigError(
             f"{show_path(path)}: is not recorded, so its right content is unknown; only files that were recorded"
             " before the damage can be repaired"
