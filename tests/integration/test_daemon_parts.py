@@ -124,6 +124,36 @@ def test_blindness_that_lasts_is_a_finding_until_it_is_over(integrity: Box, tmp_
     assert roots == watched
 
 
+def test_folder_that_is_told_as_away_is_not_told_as_blind_too(integrity: Box, tmp_path: Path) -> None:
+    """That is one incident."""
+    root = plant(tmp_path / "root", 3)
+    parts = Parts(integrity, root)
+    integrity.run("scan", expect=0)
+    roots, looks = parts.find_roots(), list[Path]()
+    root.rename(tmp_path / "away")
+    integrity.run("scan", expect=3)
+
+    def open_catalog() -> Catalog:
+        looks.append(root)
+        return parts.open_catalog()
+
+    watch_thread = WatchThread(
+        DirtyPaths(lambda _: 0.0), open_catalog, bytes(integrity.catalog), lambda _: None, monotonic=parts.clock
+    )
+    watch_thread.start(roots)
+    try:
+        wait_until(lambda: any(state.blind for state in watch_thread.states()), "blindness")
+        parts.clock.ahead_s += LASTS_S + 1
+        for _ in range(2):  # when a round looks, the one before has ended
+            before = len(looks)
+            watch_thread.set_roots(roots)
+            wait_until(lambda before=before: len(looks) > before, "a round")
+    finally:
+        watch_thread.end()
+        assert watch_thread.join(10)
+    assert ["root_suspended"] == parts.open_kinds()
+
+
 def test_roots_are_told_once_they_are_watched(integrity: Box, tmp_path: Path) -> None:
     """So that what happened before is looked for then; one that comes later is told by itself, and changes no other."""
     first, second = plant(tmp_path / "first", 1), plant(tmp_path / "second", 1)

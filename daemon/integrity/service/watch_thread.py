@@ -242,7 +242,7 @@ class WatchThread(RoundThread):
         return described
 
     def _update_findings(self, roots: Sequence[MonitoredRoot]) -> None:
-        """Open a finding for each root with a lasting blind spot, and resolve those that are over."""
+        """Open a finding for each root that is blind for long and not told as away; resolve those that are over."""
         now = self._monotonic()
         watched = [root for root in roots if self._watcher.is_watching(root.path)]
         blind = {root.path: blindness for root in watched if (blindness := self._find_faults(root.path))}
@@ -254,7 +254,9 @@ class WatchThread(RoundThread):
             for root in roots:
                 if root.id is None:
                     continue
-                if root.path in lasting:
+                if root.path in lasting and findings.has_open(connection, root.id, FindingKind.ROOT_SUSPENDED):
+                    lasting.remove(root.path)
+                elif root.path in lasting:
                     new = NewFinding(FindingKind.WATCH_BLIND, root.id, None, None, _describe_all(blind[root.path]))
                     findings.open_finding(connection, new, now=int(self._clock()), run_id=None)
                 elif root in watched and root.path not in blind:
