@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from integrity import program
 from integrity.cli.output import Output, set_up_streams
+from integrity.cli.terminal import set_up_logging
 from integrity.errors import CatalogExists, CatalogMissing, ConfigError, show_path
 
 if TYPE_CHECKING:
@@ -61,8 +62,6 @@ class Session:
 
     def set_up_output(self) -> None:
         """Set up streams and logging as the options so far say."""
-        from integrity.cli.terminal import set_up_logging  # here, for --help does without
-
         set_up_streams(is_json=self.output.is_json)
         set_up_logging(self.output.verbosity)
 

@@ -6,7 +6,6 @@ Whoever prints while the line is shown erases it first; it is drawn again below.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -82,12 +81,13 @@ def _write(text: str) -> None:
 
 def set_up_logging(verbosity: int) -> None:
     """Send log lines to stderr: warnings, with ``-v`` each run's steps, with ``-vv`` each file."""
+    import logging  # not at the top: --help does without
+
+    class LogLines(logging.StreamHandler[TextIO]):
+        def emit(self, record: logging.LogRecord) -> None:
+            with erased():
+                super().emit(record)
+
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
-    handlers = [_LogLines(sys.stderr)]
+    handlers = [LogLines(sys.stderr)]
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", handlers=handlers, force=True)
-
-
-class _LogLines(logging.StreamHandler[TextIO]):
-    def emit(self, record: logging.LogRecord) -> None:
-        with erased():
-            super().emit(record)
