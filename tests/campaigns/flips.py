@@ -13,6 +13,7 @@ By hand: ``python -m campaigns.flips --seed 1 --rounds 5 --bits 1000`` in ``test
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import subprocess
@@ -215,26 +216,25 @@ def flip_log(world: World, seed: int, count: int) -> Iterator[Flipped]:
     """Flip bits in the log of a scan that was killed; what stands behind them is lost, as by an earlier kill."""
     chance = random.Random(seed)
     stage = Stage(world, next(each for each in SCENARIOS if each.name == "scan"))
+    stage.reset(tree=False)
     log, clean = Path(f"{world.box.catalog}-wal"), world.box.catalog.read_bytes()
+    done: list[str] = []
 
-    def flip() -> str:
+    def flip() -> None:
         # While a checkpoint is under way a part of the log is in the file, and both are needed: that is two faults.
-        if world.box.catalog.read_bytes() != clean or not log.exists() or not log.stat().st_size:
-            return "no log to flip"
-        return flip_bit(log, chance)
+        if world.box.catalog.read_bytes() == clean and log.exists() and log.stat().st_size:
+            done.append(flip_bit(log, chance))
 
-    for _ in range(count):
-        done: list[str] = []
-        at = chance.randrange(len(stage.calls) // 3, len(stage.calls) * 9 // 10)
-        wrong = stage.kill(
-            *(at,),
-            checks_first=chance.random() < 0.5,
-            asks_all=False,
-            then=lambda done=done: done.append(flip()),  # type: ignore[misc]
-        )
+    for tries in itertools.count(1):
+        at, before = chance.randrange(len(stage.calls) // 3, len(stage.calls) * 3 // 4), len(done)
+        wrong = stage.kill(at, checks_first=chance.random() < 0.5, asks_all=False, then=flip)
         is_announced = any("exit 4" in text for text in wrong)
         outcome = Outcome.HARMLESS if not wrong else Outcome.ANNOUNCED if is_announced else Outcome.WRONG
-        yield Flipped(f"seed {seed}: killed at {at}, {done[0]}", outcome, "; ".join(wrong))
+        if len(done) > before:
+            yield Flipped(f"seed {seed}: killed at {at}, {done[-1]}", outcome, "; ".join(wrong))
+        if len(done) == count:
+            return
+        assert 2 * len(done) + 10 > tries, "of most kills no log is left to flip"
 
 
 def run(seed: int, rounds: int, bits: int) -> Result:

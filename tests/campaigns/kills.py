@@ -206,12 +206,12 @@ class Stage:
         world.save(self._state)
         self._args = ("--json", *scenario.args(world))
         self._before = read_facts(world.box.catalog, world.start)
-        self._reset(tree=True)
+        self.reset(tree=True)
         self.calls = self._run_it().calls
         self._after = [read_facts(world.box.catalog, world.start)]
-        self._reset(tree=True)
+        self.reset(tree=True)
         self._ends = [self._finish(asks_all=True)]
-        self._reset(tree=True)
+        self.reset(tree=True)
         self._run_it()
         self._ends.append(self._finish(asks_all=True))
         self._after.append(self._ends[-1].facts)
@@ -231,7 +231,7 @@ class Stage:
         Returns:
             What is wrong then.
         """
-        self._reset(tree=self._scenario.changes_tree)
+        self.reset(tree=self._scenario.changes_tree)
         killed = self._run_it(kill_at=at)
         then()
         wrong = [] if self._scenario.changes_tree else self._compare_tree()
@@ -244,7 +244,8 @@ class Stage:
         call = killed.calls[-1] if killed.calls else "none"
         return [f"{self._scenario.name}: killed at {at} ({call}): {text}" for text in wrong]
 
-    def _reset(self, *, tree: bool) -> None:
+    def reset(self, *, tree: bool) -> None:
+        """Put back the state before; without the tree if that can't have changed."""
         self._world.restore(self._state, tree=tree)
         if tree:
             self._tree = self._world.list_tree()
@@ -263,7 +264,7 @@ class Stage:
         Returns:
             What is wrong then.
         """
-        self._reset(tree=self._scenario.changes_tree)
+        self.reset(tree=self._scenario.changes_tree)
         world = self._world
         ran = run_forked([self._args], world.box.environment, kill_at=at, errno=errno)
         [done] = ran.completed
