@@ -68,7 +68,7 @@ def test_writer_of_many_pages_lets_others_write(tmp_path: Path) -> None:
         thread.start()
         try:
             assert has_begun.wait(60)
-            with Catalog.open(box.path, writes=True, busy_timeout_s=4.0) as other:
+            with Catalog.open(box.path, writes=True, busy_timeout_s=20.0) as other:
                 for number in range(4):
                     with other.transaction() as c:
                         put(c, [f"other {number}"])

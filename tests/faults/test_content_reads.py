@@ -38,7 +38,7 @@ def test_device_that_hangs(faulty: FaultFS, tmp_path: Path) -> None:
     faulty.add(Rule("read", path="/hangs", is_hung=True))
     try:
         with reading(faulty.mnt, ReadMode.DISK, capability=make_capability("fuse", has_direct_io=False)) as reader:
-            engine = Engine(reader, jobs=2, stall_s=1.0)
+            engine = Engine(reader, jobs=2, stall_s=3.0)
             tasks = [Task(name, 5 * MIB, want_to_record(blake3=False), MIB) for name in (b"hangs", b"good")]
             results = {result.task.path: result for result in engine.run(tasks)}
     finally:

@@ -103,8 +103,15 @@ def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, t
     """A worker that stands still while it has a shard is replaced; when it goes on, its late result is refused."""
     with ShardRig(shards_url, tmp_path / "rig", tree, lease_s=2) as rig:
         hanging = rig.start_worker()
-        wait_until(lambda: bool(rig.find_busy()), f"a worker to have a shard\n{rig.log}", every_s=0.01)
-        os.kill(hanging.pid, signal.SIGSTOP)
+
+        def is_stopped_amid_a_shard() -> bool:
+            os.kill(hanging.pid, signal.SIGSTOP)
+            is_amid = bool(rig.find_busy())
+            if not is_amid:
+                os.kill(hanging.pid, signal.SIGCONT)
+            return is_amid
+
+        wait_until(is_stopped_amid_a_shard, f"a worker to have a shard\n{rig.log}", every_s=0.01)
         (stuck,) = rig.find_busy()
         version = next(row.version for row in rig.shards() if row.id == stuck)
         rig.start_worker()

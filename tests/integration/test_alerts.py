@@ -457,14 +457,14 @@ def test_server_that_never_comes_to_an_end_is_given_up_in_time(box: CatalogBox, 
     with LineProxy(sink.port) as line:
         line.rules = LineRules(chunk_bytes=1, pause_s=0.1)
         mail = mail_config(line.port).mail
-        channel = SmtpChannel(mail, "me@example.org", HOST, timeout_s=5, total_s=0.5)
+        channel = SmtpChannel(mail, "me@example.org", HOST, timeout_s=5, total_s=3)  # enough for a busy machine
         teller = Teller(box, mail_config(1), channels=[channel])
         teller.find(b"a")
         began = time.monotonic()
         teller.tick(after=GROUP_S)
 
         assert time.monotonic() - began < 60
-        assert "not done within 0.5 s" in str(states(box)["mail:me@example.org"].last_error)
+        assert "not done within 3 s" in str(states(box)["mail:me@example.org"].last_error)
         line.rules = LineRules()
         teller.tick(after=HOUR_S)
     assert 1 == len(sink.received)

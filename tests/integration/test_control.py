@@ -243,7 +243,7 @@ def _send(connected: socket.socket, data: bytes) -> None:
 @pytest.mark.root
 def test_silent_clients_hold_up_nobody(integrity: Box, root: Path) -> None:
     """As many as one user may have connect and say nothing: others are served, the user is told why, and later also."""
-    with SmallDaemon(integrity, patience_s=2.0) as daemon, ExitStack() as stack:
+    with SmallDaemon(integrity, patience_s=5.0) as daemon, ExitStack() as stack:
         for _ in range(TRUSTED.connections):
             connected = connect(daemon.path)
             assert connected is not None

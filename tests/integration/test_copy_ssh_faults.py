@@ -151,7 +151,7 @@ def test_lost_connection_is_no_end(sshd: SshBox, large_tree: Path, work: Work, h
     """A line that is cut or falls silent ends nothing in order; the copy stays lost."""
     with open(large_tree / "large", "wb") as file:
         file.truncate(20_000_000)
-    with LineProxy(sshd.port) as proxy, SshCopy(sshd.url(large_tree, port=proxy.port), timeout_s=2.0) as copy:
+    with LineProxy(sshd.port) as proxy, SshCopy(sshd.url(large_tree, port=proxy.port), timeout_s=4.0) as copy:
         if how == "reset":
             proxy.rules = LineRules(cut_after=proxy.received + 140_000)
         else:

@@ -243,7 +243,7 @@ def test_one_users_waiting_commands_are_limited(integrity: Box, tmp_path: Path) 
 def test_idle_client_is_given_up(integrity: Box, tmp_path: Path) -> None:
     """Who neither asks nor reads for long makes room, also in the middle of a line; who waits for a job does not."""
     root = plant(tmp_path / "root", 5)
-    with SmallDaemon(integrity, patience_s=0.2) as daemon, greet(daemon) as waiting:
+    with SmallDaemon(integrity, patience_s=2.0) as daemon, greet(daemon) as waiting:
         daemon.gate.clear()
         waiting.send(Submit(scan_of(root), waits=True))
         assert isinstance(receive(waiting), JobAccepted)

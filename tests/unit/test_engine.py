@@ -385,7 +385,7 @@ class TestHangingDevices:
         files = make_files(source, [5000] * 200)
         faulty.add(Rule("read", path="/f0010", is_hung=True))
         with reading(faulty.mnt, ReadMode.DISK) as reader:
-            engine = Engine(reader, jobs=2, is_serial=is_serial, stall_s=1)
+            engine = Engine(reader, jobs=2, is_serial=is_serial, stall_s=3)
             results = list(engine.run(make_tasks(files)))
             faulty.clear()
 
@@ -430,8 +430,8 @@ class TestHangingDevices:
         """A slow disk with one reader: the threads that wait longer than the limit are not given up."""
         faulty, source = hanging
         files = make_files(source, [5000] * 130)
-        faulty.add(Rule("read", path="/f00[0-5]?", delay_s=0.02))
+        faulty.add(Rule("read", path="/f00[0-5]?", delay_s=0.05))
         with reading(faulty.mnt, ReadMode.DISK) as reader:
-            results = list(Engine(reader, jobs=3, is_serial=True, stall_s=0.5).run(make_tasks(files)))
+            results = list(Engine(reader, jobs=3, is_serial=True, stall_s=2).run(make_tasks(files)))
 
         assert {Done} == {type(one) for one in results}
