@@ -88,60 +88,6 @@ def test_names_of_any_bytes_are_taken_and_told(integrity: Box, data: Path) -> No
     assert "-bad\\xff\\nname" in inside.stdout
 
 
-def test_path_inside_a_root_is_that_part_of_it(integrity: Box, data: Path) -> None:
-    """Only what lies there is looked at, also for a single file."""
-    integrity.run("scan", data, expect=0)
-
-    assert 1 == integrity.summary("scrub", data / "sub", expect=0)["files_known"]
-    assert 1 == integrity.summary("scrub", data / "small", expect=0)["files_known"]
-
-
-def test_symlink_to_a_root_means_the_root(integrity: Box, data: Path, tmp_path: Path) -> None:
-    """The real path is what counts."""
-    (tmp_path / "link").symlink_to(data)
-    integrity.run("scan", tmp_path / "link", expect=0)
-    integrity.run("scan", data, expect=0)
-
-    assert [str(data)] == [root["path"] for root in integrity.json("root", "list")]
-
-
-@pytest.mark.parametrize("job", ["scan", "scrub"])
-def test_nothing_to_do_is_2_and_says_what_to_type(job: str, integrity: Box) -> None:
-    """Without roots and without PATH nothing was asked for."""
-    done = integrity.run(job, expect=2)
-
-    assert "integrity scan FOLDER" in done.stderr
-    assert not integrity.catalog.exists()
-
-
-def test_parent_of_a_root_is_refused(integrity: Box, data: Path) -> None:
-    """The root that is in the way is named."""
-    integrity.run("scan", data, expect=0)
-
-    assert str(data) in integrity.run("scan", data.parent, expect=2).stderr
-
-
-@pytest.mark.parametrize("name", ["none", "small"])
-def test_what_cannot_become_a_root_makes_no_catalog(name: str, integrity: Box, data: Path) -> None:
-    """A slip of the pen leaves nothing behind."""
-    integrity.run("scan", data / name, expect=2)
-
-    assert not integrity.catalog.exists()
-
-
-def test_root_that_was_emptied_is_3(integrity: Box, data: Path) -> None:
-    """An empty folder where files were looks like a disk that is not mounted."""
-    integrity.run("scan", data, expect=0)
-    data.rename(data.parent / "aside")
-    data.mkdir()
-    done = integrity.run("--json", "scan", data, expect=3)
-
-    assert ["root_suspended"] == [finding["kind"] for finding in done.findings]
-    assert "incomplete" == done.summary["outcome"]
-    integrity.run("status", expect=3)
-    assert "suspended" in integrity.run("root", "list", expect=0).stdout
-
-
 def test_catalog_that_is_garbage_is_4(integrity: Box, data: Path) -> None:
     """It is not overwritten, and the way out is named."""
     integrity.home.mkdir(parents=True)
