@@ -1,7 +1,7 @@
 """
-What hashing costs on this machine, beside md5sum, md5deep, openssl and hashlib: six tables, and plots of them.
+What hashing costs on this machine, beside md5sum, md5deep, openssl and hashlib: six tables.
 
-    python tests/benchmarks/bench_hashing.py [TABLE]... [--size 1G] [--files 5000] [--runs 3] [--plot FILE.svg]
+    python tests/benchmarks/bench_hashing.py [TABLE]... [--size 1G] [--files 5000] [--runs 3]
 
 `x NAME` is how many times as fast as NAME something is: 2.00 is twice as fast, by the time that elapses, for
 `algorithms` by CPU time. `bytes/operation` is what an object and its digest take while they live. Contenders take
@@ -27,7 +27,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby, repeat
@@ -505,7 +504,7 @@ def describe_rows(table: Table, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure the tables, print each as soon as it is measured, and draw them."""
+    """Measure the tables, and print each as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
     parser.add_argument("--size", type=parse_size, default="1G", help="of the large file")
@@ -513,7 +512,6 @@ def main() -> None:
     parser.add_argument("--tree", help="a folder that `tools` hashes instead")
     parser.add_argument("--folder", default=os.environ.get("TMPDIR", "/var/tmp"), help="where files are made")
     parser.add_argument("--runs", type=int, default=3, help="the median of so many counts")
-    parser.add_argument("--plot", metavar="FILE.svg|png")
     options = parser.parse_args()
     if unknown := set(options.tables) - TABLES.keys():
         parser.error(f"no such table: {', '.join(sorted(unknown))}")
@@ -527,19 +525,11 @@ def main() -> None:
     print(
         f"Python {platform.python_version()}, {ssl.OPENSSL_VERSION}; each figure is the median of {options.runs} runs"
     )
-    with (
-        open(options.plot, "wb") if options.plot else nullcontext() as plot,
-        tempfile.TemporaryDirectory(prefix="integrity-bench-", dir=options.folder) as folder,
-    ):
-        files, measured = Files(Path(folder), options), {}
+    with tempfile.TemporaryDirectory(prefix="integrity-bench-", dir=options.folder) as folder:
+        files = Files(Path(folder), options)
         for name, table in tables.items():
             print(f"\n{name}: {table.title}", flush=True)
-            measured[name] = table.measure(files)
-            print("\n".join(describe_rows(table, measured[name])), flush=True)
-        if plot is not None:
-            from plot_hashing import draw_plot
-
-            draw_plot(plot, Path(options.plot).suffix[1:], {TABLES[name].title: measured[name] for name in measured})
+            print("\n".join(describe_rows(table, table.measure(files))), flush=True)
 
 
 def _find_processor() -> str:

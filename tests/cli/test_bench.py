@@ -72,14 +72,11 @@ def test_nothing_watched_says_how_to_name_a_folder(integrity: Box) -> None:
 
 
 def test_tables_for_developers(tmp_path: Path) -> None:
-    """Each is measured, and drawn; nothing is left behind."""
-    plot, folder = tmp_path / "cost.svg", tmp_path / "work"
-    folder.mkdir()
-    tiny = ("--size", "64K", "--files", "3", "--runs", "1", "--folder", folder, "--plot", plot)
+    """Each is measured; nothing is left behind."""
+    tiny = ("--size", "64K", "--files", "3", "--runs", "1", "--folder", tmp_path)
     command = [sys.executable, BENCHMARKS / "bench_hashing.py", *tiny]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     tables = ["large", "objects", "tools", "algorithms", "python", "lanes"]
     assert tables == re.findall(r"^(\w+): ", text, re.MULTILINE)
-    assert ">md5sum<" in plot.read_text(encoding="utf-8")
-    assert [] == list(folder.iterdir())
+    assert [] == list(tmp_path.iterdir())
