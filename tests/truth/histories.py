@@ -30,23 +30,26 @@ LOOKS = ((False, False), (False, True), (True, True), (True, True))
 
 def play(seed: int, folder: Path, shims: Shims, *, files: int = _FILES, only: int | None = None) -> Result:
     """Play one world to its end."""
-    result = Result()
     with World(seed, folder, shims, files=files, only=only) as world:
-        judge = Judge(world, result)
-        reader = Reader(world, judge, result)
-        result.histories = len(world.lives) if only is None else 1
-        for phase in range(PHASES):
-            world.live(phase)
-            scrubs, compares = LOOKS[phase]
-            said = world.look(scrubs=scrubs, compares=compares)
-            _show(world, only, said)
-            judge.judge(said, scrubbed=scrubs, compared=compares, is_last=phase == PHASES - 1)
-            if phase < PHASES - 1:
-                reader.decide(said)
-        reader.follow(said)
-        said = world.look(scrubs=True, compares=True)
+        return play_world(world, only)
+
+
+def play_world(world: World, only: int | None = None) -> Result:
+    """Let a world live to its end, with somebody who does what is advised; judge what is said of it."""
+    result = Result(histories=len(world.lives) if only is None else 1)
+    judge = Judge(world, result)
+    reader = Reader(world, judge, result)
+    for phase, (scrubs, compares) in enumerate(LOOKS):
+        world.live(phase)
+        said = world.look(scrubs=scrubs, compares=compares)
         _show(world, only, said)
-        judge.judge_again(said)
+        judge.judge(said, scrubbed=scrubs, compared=compares, is_last=phase == PHASES - 1)
+        if phase < PHASES - 1:
+            reader.decide(said)
+    reader.follow(said)
+    said = world.look(scrubs=True, compares=True)
+    _show(world, only, said)
+    judge.judge_again(said)
     return result
 
 

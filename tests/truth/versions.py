@@ -30,10 +30,9 @@ from support import AnyPath
 from support.cli import Completed, JsonObject
 from support.preload import Shims
 from support.resident import Resident, ResidentBox, install_commit
-from truth.advice import Reader
 from truth.habits import CIRCUMSTANCES, SECOND_NS, describe
-from truth.histories import LOOKS
-from truth.oracle import Judge, Result
+from truth.histories import play_world
+from truth.oracle import Result
 from truth.places import Place
 from truth.worlds import PHASES, World, choose_start_ns
 
@@ -74,10 +73,11 @@ class Said:
 
 @dataclass
 class Story:
-    """All that was said in a life of a world, which began at ``began_ns``."""
+    """All that was said in a life of a world, which began at ``began_ns``, and whether it was right."""
 
     began_ns: int = field(default_factory=time.time_ns)
     said: list[Said] = field(default_factory=list)
+    result: Result = field(default_factory=Result)
 
     def find_commands(self, second: int, length_s: int) -> frozenset[int]:
         """Return the commands that may have noted a time as the present one; it is so long."""
@@ -204,14 +204,7 @@ def live(seed: int, shims: Shims, versions: Sequence[Resident], *, files: int, s
     with tempfile.TemporaryDirectory(prefix="history-") as folder:
         box = StoryBox(Path(folder) / "home", versions, at)
         with StoryWorld(seed, Path(folder), shims, box, files=files, start_ns=start_ns) as world:
-            reader = Reader(world, Judge(world, Result()), Result())
-            for phase, (scrubs, compares) in enumerate(LOOKS):
-                world.live(phase)
-                said = world.look(scrubs=scrubs, compares=compares)
-                if phase < PHASES - 1:
-                    reader.decide(said)
-            reader.follow(said)
-            world.look(scrubs=True, compares=True)
+            box.story.result = play_world(world)
             world.ask_all()
             return box.story
 
@@ -371,10 +364,13 @@ def compare_world(
     *,
     files: int,
     intended: Intended,
+    result: Result,
     attempts: int = _ATTEMPTS,
 ) -> list[Difference]:
     """
     Let a world live under both versions; return the differences that are not intended.
+
+    What is said under this tree is judged, too, into ``result``.
 
     Some of what is said hangs on which second it is, or on which thread was first: the same version then differs from
     itself. So both live again until one of the lives of each says the same, and only what always differs is returned.
@@ -393,7 +389,9 @@ def compare_world(
         for their, our in newest:
             ways.append(list(Comparison(seed, way, their, our).find(intended.__contains__)))
             if all(each in intended for each in ways[-1]):
+                result.add(our.result)
                 return [each for each in ways[-1] if not intended.count(each)]
+    result.add(ours[0].result)
     return [each for each in ways[0] if not intended.count(each)]
 
 
@@ -414,13 +412,13 @@ def main() -> int:
     options = parser.parse_args()
     installed = install_commit(options.reference, options.installed, is_native=True)
     run_in_memory()
-    intended, unexplained = read_intended(), 0
+    intended, result, unexplained = read_intended(), Result(), 0
     with tempfile.TemporaryDirectory() as tools:
         shims = Shims(Path(tools))
         with Resident("the reference", shims, installed) as reference, Resident("this", shims, options.tree) as this:
             for number, seed in zip(range(0, options.count, options.files), itertools.count(options.seed)):
                 files, started = min(options.files, options.count - number), time.monotonic()
-                new = compare_world(seed, shims, reference, this, files=files, intended=intended)
+                new = compare_world(seed, shims, reference, this, files=files, intended=intended, result=result)
                 unexplained += len(new)
                 for each in new[:_SHOWN]:
                     print(f"  {each}")
@@ -430,8 +428,9 @@ def main() -> int:
                 print(f"seed {seed}: {describe(seed)}: {unexplained} so far, {took_s:.1f} s", flush=True)
     exceeded = intended.find_exceeded()
     print(*exceeded, sep="\n")
+    print(*result.errors, sep="\n")
     print(f"{options.count} histories: {unexplained} unexplained differences, {sum(intended.counts)} intended")
-    return 1 if unexplained or exceeded else 0
+    return 1 if unexplained or exceeded or result.errors else 0
 
 
 if __name__ == "__main__":
