@@ -71,6 +71,7 @@ def test_nothing_watched_says_how_to_name_a_folder(integrity: Box) -> None:
     assert "to measure a disk" in integrity.run("bench", expect=0).stdout
 
 
+@pytest.mark.long
 def test_tables_for_developers(tmp_path: Path) -> None:
     """Each is measured; nothing is left behind."""
     tiny = ("--size", "64K", "--files", "3", "--runs", "1", "--folder", tmp_path)

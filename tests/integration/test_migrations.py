@@ -326,7 +326,10 @@ def run_older(program: Path, box: Box, *args: AnyPath, expect: int) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("commit", [OLDER["1.0.0"], OLDER["schema 0011"]], ids=["1.0.0", "0011"])
+@pytest.mark.parametrize(
+    "commit",
+    [pytest.param(OLDER["1.0.0"], id="1.0.0"), pytest.param(OLDER["schema 0011"], marks=pytest.mark.long, id="0011")],
+)
 def test_older_program_goes_back_to_the_catalog_before_the_upgrade(integrity: Box, root: Path, commit: str) -> None:
     """It refuses the upgraded one untouched, restores the one before, and this program upgrades that once more."""
     try:

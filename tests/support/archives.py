@@ -107,14 +107,16 @@ class Borg(Archive):
     """A repository of borg."""
 
     program = "borg"
+    _backups = 0
 
     def create(self) -> None:
         self.run("init", "--encryption", "repokey", self.place)
 
     def back_up(self, *folders: AnyPath, reads_all: bool = False, cwd: Path | None = None, host: str = "") -> None:
         assert not host, "borg notes the name of this machine"
-        name = f"{self.place}::backup-{len(self.run('list', '--short', self.place).splitlines()) + 1}"
-        self.run("create", *(["--files-cache=disabled"] if reads_all else []), name, *folders, cwd=cwd)
+        self._backups += 1
+        options = ["--files-cache=disabled"] if reads_all else []
+        self.run("create", *options, f"{self.place}::backup-{self._backups}", *folders, cwd=cwd)
 
     def forget(self, number: int) -> None:
         names = self.run("list", "--short", self.place).splitlines()

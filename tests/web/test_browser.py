@@ -147,15 +147,12 @@ def test_decisions_are_a_click_away(browser: Browser, watched: Watched) -> None:
         tab = browser.new_page()
         complaints, problems = listen(tab), []
         log_in(tab, page.url)
-        for name, place in {
-            "live": "/",
-            "decide": "/findings/1",
-            "nothing-decided": "/history",
-            "test": "/alerts",
-        }.items():
+        for name, place in {"live": "/", "nothing-decided": "/history"}.items():
+            tab.goto(page.url + place)
+            problems += look(tab, name, views=())  # what they consist of is on other pages
+        for name, place in {"test": "/alerts", "decide": "/findings/1"}.items():
             tab.goto(page.url + place)
             problems += look(tab, name)
-        tab.goto(f"{page.url}/findings/1")
         tab.click("text=Acknowledge")
         expect(tab.locator("h1")).to_have_text("Done")
         tab.click("text=Back")
@@ -171,7 +168,7 @@ def test_decisions_are_a_click_away(browser: Browser, watched: Watched) -> None:
         problems += look(tab, "repaired")
         for name, place in {"decided": "/history", "resolved": "/findings/1", "all": "/findings?state=all"}.items():
             tab.goto(page.url + place)
-            problems += look(tab, name)
+            problems += look(tab, name, views=())
         assert [] == complaints + problems
 
 
@@ -187,7 +184,7 @@ def test_first_visit_and_errors_have_no_barriers(browser: Browser, watched: Watc
         tab.fill("#password", PASSWORD)
         tab.fill("#again", "something else")
         tab.click("main button")
-        problems += look(tab, "welcome-again")
+        problems += look(tab, "welcome-again", views=())
         tab.fill("#password", PASSWORD)
         tab.fill("#again", PASSWORD)
         tab.click("main button")
