@@ -18,9 +18,7 @@ from support.hub_rows import NOW, HubRows
 from support.hubserver import HubCaller, HubServerProcess
 from support.waiting import wait_until
 
-FOLDERS, IN_FOLDER = 3000, 100
-ANSWERED_S = 5.0
-"""Far more than the writes of a vote take, for a machine that is busy with other things."""
+FOLDERS, IN_FOLDER = 1000, 100
 
 
 def find_files(member_id: int) -> Iterator[tuple[object, ...]]:
@@ -62,25 +60,24 @@ def is_voted(path: str) -> bool:
 
 
 def test_report_is_answered_while_a_vote_runs(integrity: Box, tmp_path: Path) -> None:
-    """Of 300,000 files that differ: no heartbeat waits for the end of the vote."""
+    """Of 100,000 files that differ: no heartbeat waits for the end of the vote."""
     path = str(tmp_path / "hub.db")
     fill(path)
-    stream, before, took = Stream(), 0, 0.0
+    stream, took_s = Stream(), list[float]()
 
     def report(box: HubCaller) -> bool:
-        nonlocal before, took
         began_at = time.monotonic()
         box.call("heartbeat", make_heartbeat(stream.id))
-        took = max(took, time.monotonic() - began_at)
-        is_over = is_voted(path)
-        before += not is_over
-        return is_over
+        took_s.append(time.monotonic() - began_at)
+        return is_voted(path)
 
     with HubServerProcess(integrity, path) as hub:
         box = hub.add("c")
         hub.stop()
         hub.start()  # where missing votes are queued
+        began_at = time.monotonic()
         wait_until(lambda: report(box), "the vote", every_s=0.2)
+        vote_s = time.monotonic() - began_at
 
-    assert before > 1
-    assert took < ANSWERED_S
+    assert len(took_s) > 2
+    assert max(took_s) < vote_s / 2
