@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from integrity.cli.console import stop_on_signals
-from integrity.model import Tally
-from support.cli import Box, complete, make_command
+from support.cli import Box, make_command
 from support.privileges import as_nobody
-from support.results import get_number
 from support.shapes import damage
 
 
@@ -29,20 +27,6 @@ def data(tmp_path: Path) -> Path:
     (folder / "sub" / "other").write_bytes(b"other")
     (folder / "large").write_bytes(os.urandom(3_000_000))
     return folder
-
-
-def test_scan_and_scrub_of_a_sound_folder_are_0(integrity: Box, data: Path) -> None:
-    """The first three commands of a new user work without any config, and each name is in one of the tallies."""
-    (data / "link").symlink_to("small")
-    scan = integrity.summary("scan", data, expect=0)
-    (data / "new").write_bytes(b"new")
-    scrub = integrity.summary("scrub", data, expect=0)
-    integrity.run("status", expect=0)
-
-    assert ("scan", "clean", 3) == (scan["job"], scan["outcome"], scan["files_new"])
-    assert ("scrub", "clean", 4) == (scrub["job"], scrub["outcome"], scrub["files_verified"])
-    for summary in (scan, scrub):
-        assert summary["files_known"] == sum(get_number(summary, f"files_{tally.value}") for tally in Tally)
 
 
 def test_quiet_is_silent_when_all_is_well(integrity: Box, data: Path) -> None:
@@ -88,16 +72,6 @@ def test_names_of_any_bytes_are_taken_and_told(integrity: Box, data: Path) -> No
     assert "-bad\\xff\\nname" in inside.stdout
 
 
-def test_catalog_that_is_garbage_is_4(integrity: Box, data: Path) -> None:
-    """It is not overwritten, and the way out is named."""
-    integrity.home.mkdir(parents=True)
-    integrity.catalog.write_bytes(b"garbage")
-    done = integrity.run("scan", data, expect=4)
-
-    assert "integrity catalog restore" in done.stderr
-    assert b"garbage" == integrity.catalog.read_bytes()
-
-
 def test_catalog_that_may_not_be_looked_at_is_not_called_missing(integrity: Box, data: Path) -> None:
     """Another user's catalog is told as such, instead of an invitation to begin one."""
     integrity.run("scan", data, expect=0)
@@ -124,65 +98,6 @@ def test_lost_catalog_with_backups_is_not_begun_anew(integrity: Box, data: Path)
 
     assert "integrity catalog restore" in done.stderr
     assert not integrity.catalog.exists()
-
-
-def test_interrupted_scrub_is_130_and_keeps_what_was_done(integrity: Box, data: Path) -> None:
-    """After the first signal the job ends by itself, with its summary."""
-    add_files(data)
-    integrity.run("scan", data, expect=0)
-    process = subprocess.Popen(
-        make_command("--json", "-v", "scrub", "--rate", "1M", "--no-scan", data),
-        env=integrity.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    with process:
-        wait_for_a_run(integrity)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    done = complete(process.returncode, out, err, is_json=True)
-
-    assert 130 == done.code, done.stderr
-    assert "interrupted" == done.summary["outcome"]
-    assert 33 == done.summary["files_known"]
-
-
-def add_files(data: Path) -> None:
-    """Make more files than a scrub at 1 MiB a second reads while a test looks on."""
-    for number in range(30):
-        (data / f"more{number}").write_bytes(os.urandom(500_000))
-
-
-def wait_for_a_run(integrity: Box) -> None:
-    """Wait until a job has begun to work."""
-    for _ in range(100):
-        roots = [each for each in integrity.json("status") if each["type"] == "root"]
-        last = roots[0]["last_scrub"]
-        if last is not None:
-            assert isinstance(last, dict)
-            assert last["outcome"] is None
-            return
-    raise AssertionError("no scrub began")
-
-
-def test_second_job_on_a_root_is_4_and_names_the_first(integrity: Box, data: Path) -> None:
-    """Two jobs never work on one root."""
-    add_files(data)
-    integrity.run("scan", data, expect=0)
-    process = subprocess.Popen(
-        make_command("scrub", "--rate", "1M", "--no-scan", data),
-        env=integrity.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    with process:
-        wait_for_a_run(integrity)
-        scan = integrity.run("scan", data, expect=4)
-        restore = integrity.run("catalog", "restore", "--yes", expect=4)
-        process.terminate()
-
-    assert f"process {process.pid}" in scan.stderr
-    assert f"process {process.pid}" in restore.stderr
 
 
 def test_signals_set_the_event_first_and_are_put_back() -> None:

@@ -148,6 +148,7 @@ def test_two_scans_at_once(faulty: FaultFS, integrity: Box, tmp_path: Path) -> N
             result = integrity.run(command, faulty.folder, expect=4)
             assert f"process {running.pid}" in result.stderr
             assert "a scan of it is running" in result.stderr
+        assert f"process {running.pid}" in integrity.run("catalog", "restore", "--yes", expect=4).stderr
         assert str(running.pid) in integrity.run("status", expect=0).stdout
         integrity.run("findings", expect=0)
         integrity.run("explain", plant_path(other, 1), expect=0)
