@@ -23,6 +23,7 @@ Every message names the path, the operation and the remedy: the command line pri
     ├── HubError                a hub was not reached, or did not take a report
     │   └── HubAway             it was not reached, or was busy; try again
     ├── ProtocolError           a box or a hub sent what the report protocol does not allow
+    ├── CallRefused             a hub does not do what a box asks
     ├── HubDatabaseError        the hub's database can't be used: missing, of another version, damaged
     │   └── HubDatabaseAway     it does not answer now, or was busy; try again
     ├── CopyUnreachable         a backup copy as a whole can't be reached: nothing is said of its files
@@ -185,6 +186,23 @@ class HubAway(HubError):
 
 class ProtocolError(AppError):
     """Say that a box or a hub sent what the report protocol does not allow."""
+
+
+class CallRefused(AppError):
+    """
+    Say that a hub does not do what a box asks.
+
+    Attributes:
+        status: of the answer.
+        code: for programs; docs/hub-api.md and docs/shared-trees.md list them.
+        retry_after_s: when the same may be tried again; None: the hub does not say.
+    """
+
+    def __init__(self, status: int, code: str, message: str, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after_s = retry_after_s
 
 
 class HubDatabaseError(AppError):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.hub.admission import Rates, Refused, Slots
+from integrity.errors import CallRefused
+from integrity.hub.admission import Rates, Slots
 from support.clock import Clock
 
 
@@ -14,7 +15,7 @@ def test_burst_is_allowed_and_then_the_rate() -> None:
     rates = Rates(2.0, 3, clock)
     for _ in range(3):
         rates.take("nas")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CallRefused) as refused:
         rates.take("nas")
     rates.take("other")
     clock.now += 0.5
@@ -26,7 +27,7 @@ def test_burst_is_allowed_and_then_the_rate() -> None:
 def test_slots_come_back() -> None:
     """One request too many is refused with a time to wait; after the end of another it is not."""
     slots = Slots(1)
-    with slots.hold(), pytest.raises(Refused) as refused, slots.hold():
+    with slots.hold(), pytest.raises(CallRefused) as refused, slots.hold():
         pass
     with slots.hold():
         pass

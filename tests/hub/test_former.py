@@ -38,7 +38,7 @@ def send(database: HubDatabase, box_id: int, files: Sequence[ReportedFile], call
         part = [file_values(one) for one in files[call * each : (call + 1) * each]]
         ends = {"first": call == 0, "last": call == calls - 1}
         line = {"path": "", **digests, "folders": [], **ends, "files": part}
-        assert store_folders(database, box_id, 1, read_folders([line]), now) is not None
+        store_folders(database, box_id, 1, read_folders([line]), now)
 
 
 @pytest.mark.parametrize("calls", [1, 2])

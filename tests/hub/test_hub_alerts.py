@@ -224,7 +224,7 @@ class Crashing(HubDatabase):
         super().__init__(database.engine)
 
     @contextmanager
-    def transaction(self, *, is_snapshot: bool = False) -> Iterator[None]:  # type: ignore[override]
+    def transaction(self) -> Iterator[None]:  # type: ignore[override]
         """Die."""
         raise RuntimeError("killed")
         yield

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from integrity.errors import ProtocolError
+from integrity.errors import CallRefused, ProtocolError
 from integrity.hub import audit, boxes
 from integrity.hub.database import HubDatabase
-from integrity.hub.ingest import CallingBox, HeartbeatStored, MessagesStored, WentBack, store_heartbeat, store_messages
+from integrity.hub.ingest import CallingBox, HeartbeatStored, MessagesStored, store_heartbeat, store_messages
 from integrity.hub.members import Grants, add_grants, remove_grants
 from integrity.hub.reported import BoxHeartbeat, MessagesHeader, read_call
 from integrity.hub.schema import box, box_event, box_finding, member, replica_set
@@ -162,7 +162,7 @@ def test_missing_message_is_noticed(nas: ReportingBox) -> None:
     stream = Stream().begin().add(MessageKind.RUN, {}).add(MessageKind.RUN, {})
     nas.send(stream, 1, 1)
 
-    with pytest.raises(WentBack):
+    with pytest.raises(CallRefused, match="is missing before 3"):
         nas.send(stream, 3)
 
 
@@ -175,7 +175,7 @@ def test_box_restored_from_an_old_image_is_noticed(nas: ReportingBox) -> None:
     old.add(MessageKind.RUN, {"job": "scrub"}).add(MessageKind.RUN, {"job": "scrub"})
 
     assert None is nas.beat(old, newest=1).last
-    with pytest.raises(WentBack):
+    with pytest.raises(CallRefused, match="does not continue"):
         nas.send(old, 2)
     assert 1 == nas.count(box_event)
 
@@ -185,7 +185,7 @@ def test_new_stream_begins_with_its_state(nas: ReportingBox, first: int) -> None
     """An unknown stream is refused unless its first message is number 1 and of kind state."""
     stream = Stream().add(MessageKind.RUN, {}).add(MessageKind.STATE, {})
 
-    with pytest.raises(WentBack):
+    with pytest.raises(CallRefused, match="begins with message 1"):
         nas.send(stream, first)
 
 
@@ -211,7 +211,7 @@ def test_former_stream_is_never_continued(nas: ReportingBox) -> None:
     nas.send(former)
     nas.send(present)
 
-    with pytest.raises(WentBack):
+    with pytest.raises(CallRefused, match="was replaced"):
         nas.send(former)
     assert {1: "not_reported", 2: "open"} == nas.findings()
     assert 2 == nas.beat(present, newest=2).last

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from alembic.command import upgrade
 
+from integrity.errors import CallRefused
 from integrity.hub import schema
 from integrity.hub.boxes import add_box, revoke_box
 from integrity.hub.database import HubDatabase
@@ -18,7 +19,7 @@ from integrity.hub.ingest import CallingBox, store_heartbeat
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.members import update_members
 from integrity.hub.migrate import _configure, migrate
-from integrity.hub.quota import BoxQuota, QuotaReached, count_stored
+from integrity.hub.quota import BoxQuota, count_stored
 from integrity.hub.reported import BoxHeartbeat, read_call
 from integrity.reporting import protocol
 from integrity.reporting.protocol import FIRST_CHAIN, JsonObject, MessageKind
@@ -166,7 +167,7 @@ def test_rows_are_counted_before_a_box_is_refused(hub_database: HubDatabase, box
         clock.now += 601
     quota.charge(box_id, LIMIT)
 
-    with pytest.raises(QuotaReached):
+    with pytest.raises(CallRefused, match="all that it may"):
         quota.charge(box_id, LIMIT)
     clock.now += 600
     quota.charge(box_id, LIMIT)
@@ -178,7 +179,7 @@ def test_full_box_may_store_again_when_it_has_less(hub_database: HubDatabase, bo
     quota.charge(box_id, LIMIT)
     report(hub_database, box_id, *(make_root(number) for number in range(LIMIT >> 20)))
     since = sa.select(schema.box_usage.c.full_since)
-    with pytest.raises(QuotaReached):
+    with pytest.raises(CallRefused, match="all that it may"):
         quota.charge(box_id, 1)
     with hub_database.transaction() as c:
         assert NOW == c.execute(since).scalar_one()
@@ -294,6 +295,6 @@ def test_database_of_the_first_version_is_counted_when_boxes_report(empty_url: s
         c.execute(sa.insert(member), [root | {"root_id": number} for number in range(LIMIT >> 20)])
 
     assert "0001" == migrate(database)
-    with pytest.raises(QuotaReached):
+    with pytest.raises(CallRefused, match="all that it may"):
         BoxQuota(database, LIMIT, clock).charge(1, 1)
     database.close()

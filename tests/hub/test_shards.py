@@ -14,22 +14,26 @@ import sqlalchemy as sa
 
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts
-from integrity.errors import ConfigError, HubDatabaseError, ProtocolError
+from integrity.errors import CallRefused, ConfigError, HubDatabaseError, ProtocolError
 from integrity.files.excludes import TreeScope
 from integrity.hub.alerts import send_alerts
+from integrity.hub.api import BoxCall
 from integrity.hub.audit import find_entries
+from integrity.hub.box_checks import BoxLimits, check_all_boxes
 from integrity.hub.boxes import add_box, load_tokens, revoke_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import UNRESOLVED, find_findings
+from integrity.hub.ingest import CallingBox
 from integrity.hub.members import Grants, add_grants, remove_grants
+from integrity.hub.quota import BoxQuota
 from integrity.hub.schema import box, shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards import workers
 from integrity.hub.shards.promise import find_promises
-from integrity.hub.shards.service import HeldJob, ShardHub
-from integrity.hub.shards.store import ShardStore, UploadRefused
+from integrity.hub.shards.service import ShardHub
+from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.tree_disks import forget_tree, release_folder, rename_tree
 from integrity.hub.shards.visits import read_survey
-from integrity.hub.shards.workers import ShardLimits, ShardRefused, WorkerRow, find_most_packed
+from integrity.hub.shards.workers import ShardLimits, WorkerRow, find_most_packed
 from integrity.jobs.shards.messages import (
     MOST_PACKED_BYTES,
     FolderSize,
@@ -43,7 +47,7 @@ from integrity.jobs.shards.messages import (
     write_survey,
 )
 from integrity.reporting.forms import read_form
-from integrity.reporting.protocol import JsonObject
+from integrity.reporting.protocol import JsonObject, encode_lines
 from support.clock import Clock
 from support.hubserver import ANYWHERE
 from support.postgres import PostgresServer
@@ -67,9 +71,21 @@ class Hub:
             for name in ("nas1", "nas2"):
                 add_box(c, name, int(self.clock()), ANYWHERE)
             self.boxes = list(c.execute(sa.select(box.c.id).order_by(box.c.id)).scalars())
-        self.shards = ShardHub(database, store, LIMITS, clock=self.clock, monotonic=self.clock)
+        self.files = store
+        self.shards = self.start()
         self.job = 0
         self.advance(LIMITS.lease_s)  # from now on it believes that silent workers are gone
+
+    def start(self) -> ShardHub:
+        """Return a hub that starts now."""
+        return ShardHub(self.database, self.files, LIMITS, BoxQuota(self.database, 1 << 40), monotonic=self.clock)
+
+    def call(self, name: str, who: tuple[int, int], *lines: object, **values: object) -> JsonObject:
+        """Let a worker of a box make a call."""
+        body = encode_lines([{"protocol": 1, "worker": who[1], **values}, *lines])
+        call = BoxCall(CallingBox(who[0], "nas", ""), 0, body, int(self.clock()))
+        answer: JsonObject = getattr(self.shards, name)(call)
+        return answer
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -83,13 +99,13 @@ class Hub:
 
     def join(self, number: int = 0, offer: TreeOffer = OFFER) -> tuple[int, int]:
         """Let a worker of a box come; return the box and the worker."""
-        worker = self.shards.join(self.boxes[number], write_message(offer))["worker"]
+        worker = self.call("join", (self.boxes[number], 0), **write_message(offer))["worker"]
         assert isinstance(worker, int)
         return self.boxes[number], worker
 
     def take(self, who: tuple[int, int]) -> ShardTask | None:
         """Let a worker ask for work."""
-        answer = self.shards.take(who[0], {"worker": who[1]})["task"]
+        answer = self.call("take", who)["task"]
         task = read_form(ShardTask, answer) if isinstance(answer, dict) else None
         self.job = self.job if task is None else task.job
         return task
@@ -100,7 +116,7 @@ class Hub:
         path.write_bytes(data)
         with path.open("rb") as file:
             digest = digest_file(file)
-        self.shards.store.receive(job or self.job, digest, 0, len(data), data, most_bytes=1 << 20)
+        self.files.receive(job or self.job, digest, 0, len(data), data, most_bytes=1 << 20)
         return digest
 
     def store_survey(self, folders: list[FolderSize]) -> str:
@@ -113,7 +129,7 @@ class Hub:
         task = self.take(who)
         assert task is not None
         assert task.shard is None
-        self.shards.accept_survey(HeldJob(*who, task.job), self.store_survey(SURVEY))
+        self.call("survey", who, job=task.job, digest=self.store_survey(SURVEY))
 
     def begin(self) -> tuple[tuple[int, int], ShardTask]:
         """Let a worker do the survey, and take the first shard."""
@@ -131,7 +147,7 @@ class Hub:
 
     def finish(self, who: tuple[int, int], task: ShardTask, result: VisitResult, *findings: dict[str, object]) -> None:
         """Let a worker bring a shard back."""
-        self.shards.finish(HeldJob(*who, task.job), result, findings)
+        self.call("finish", who, *findings, job=task.job, **write_message(result))
 
     def take_until(self, who: tuple[int, int], shard_id: int | None) -> ShardTask:
         """Let a worker do all that it is given until it gets one shard."""
@@ -153,7 +169,7 @@ class Hub:
 
     def ask(self, who: tuple[int, int], folder: str) -> JsonObject:
         """Let a command ask for the shard of a folder."""
-        return self.shards.take(who[0], {"worker": who[1], "folder": folder})
+        return self.call("take", who, folder=folder)
 
     def find_shard(self, folder: bytes) -> int:
         """Return the shard that begins with a folder."""
@@ -199,7 +215,7 @@ def test_sqlite_is_refused_with_the_remedy(tmp_path: Path) -> None:
     database = HubDatabase.open(str(tmp_path / "hub.db"), any_revision=True)
 
     with pytest.raises(HubDatabaseError, match="need PostgreSQL"):
-        ShardHub(database, ShardStore(b"/nowhere", 1), LIMITS)
+        ShardHub(database, ShardStore(b"/nowhere", 1), LIMITS, BoxQuota(database, 1))
     database.close()
 
 
@@ -222,8 +238,8 @@ def test_box_works_on_no_tree_that_it_was_not_granted(hub: Hub) -> None:
     with hub.database.transaction() as c:
         name = next(one.name for one in load_tokens(c).values() if one.id == who[0])
         remove_grants(c, name, ANYWHERE)
-    for act in (hub.join, lambda: hub.take(who), lambda: hub.shards.read_catalog(*who, "0" * 64, 0)):
-        with pytest.raises(ShardRefused, match=f"hub allow {name} --tree") as refused:
+    for act in (hub.join, lambda: hub.take(who), lambda: hub.call("fetch", who, digest="0" * 64, offset=0)):
+        with pytest.raises(CallRefused, match=f"hub allow {name} --tree") as refused:
             act()
         assert "not_allowed" == refused.value.code
 
@@ -237,7 +253,7 @@ def test_forgotten_tree_is_gone_with_all_that_hangs_on_it(hub: Hub) -> None:
         forget_tree(c, "archive", 1)
 
     assert ([], []) == (hub.rows(), open_findings(hub))
-    with pytest.raises(ShardRefused, match="does not know this worker"):
+    with pytest.raises(CallRefused, match="does not know this worker"):
         hub.take(who)
 
 
@@ -257,7 +273,7 @@ def test_forgotten_name_is_taken_from_the_boxes(hub: Hub) -> None:
         forget_tree(c, "archive", 1)
         with pytest.raises(ConfigError, match="hub tree list"):
             forget_tree(c, "archive", 1)
-    with pytest.raises(ShardRefused, match="hub allow"):
+    with pytest.raises(CallRefused, match="hub allow"):
         hub.join()
     let_in(hub)
     hub.survey(hub.join())
@@ -272,7 +288,7 @@ def test_renamed_tree_goes_on_under_its_new_name_only(hub: Hub) -> None:
     hub.finish(who, task, hub.result(task))
 
     assert [0, 0, 0, 1] == sorted(row.version for row in hub.rows())
-    with pytest.raises(ShardRefused, match="archive: this box"):
+    with pytest.raises(CallRefused, match="archive: this box"):
         hub.join()
     assert hub.take(hub.join(offer=replace(OFFER, tree="films"))) is not None
     with hub.database.transaction() as c, pytest.raises(ConfigError, match="there is a shared tree"):
@@ -284,7 +300,7 @@ def test_moved_tree_is_the_folder_that_the_next_worker_names(hub: Hub) -> None:
     who, task = hub.begin()
     hub.finish(who, task, hub.result(task))
     elsewhere = replace(OFFER, inode=77)
-    with pytest.raises(ShardRefused, match="hub tree rebind archive --moved"):
+    with pytest.raises(CallRefused, match="hub tree rebind archive --moved"):
         hub.join(1, elsewhere)
     with hub.database.transaction() as c:
         release_folder(c, "archive", int(hub.clock()))
@@ -292,7 +308,7 @@ def test_moved_tree_is_the_folder_that_the_next_worker_names(hub: Hub) -> None:
 
     assert hub.take(moved) is not None
     assert [0, 0, 0, 1] == sorted(row.version for row in hub.rows())
-    with pytest.raises(ShardRefused, match="theirs 77"):
+    with pytest.raises(CallRefused, match="theirs 77"):
         hub.join()
 
 
@@ -306,14 +322,14 @@ def test_worker_that_gets_nothing_learns_why(hub: Hub) -> None:
     one, two = hub.join(0), hub.join(1)
     task = hub.take(one)
     assert task is not None
-    waiting = hub.shards.take(two[0], {"worker": two[1]})
+    waiting = hub.call("take", two)
     assert (None, 2) == (waiting["task"], waiting["wait_s"])
     assert {"is_surveyed": False, "parts": 0, "taken": 0, "next_due_at": None} == waiting["rest"]
 
-    hub.shards.accept_survey(HeldJob(*one, task.job), hub.store_survey(SURVEY))
+    hub.call("survey", one, job=task.job, digest=hub.store_survey(SURVEY))
     given = [hub.take(hub.join(0)) for _ in range(4)]
     assert None not in given
-    nothing = hub.shards.take(two[0], {"worker": two[1]})
+    nothing = hub.call("take", two)
     assert {"is_surveyed": True, "parts": 4, "taken": 4, "next_due_at": None} == nothing["rest"]
     with hub.database.read() as c:
         worked_at = c.execute(sa.select(box.c.worked_at).where(box.c.id.in_(hub.boxes[:2]))).scalars()
@@ -326,7 +342,7 @@ def test_survey_is_cut_once_though_it_is_sent_twice(hub: Hub) -> None:
     task = hub.take(who)
     assert task is not None
     for _ in range(2):
-        hub.shards.accept_survey(HeldJob(*who, task.job), hub.store_survey(SURVEY))
+        hub.call("survey", who, job=task.job, digest=hub.store_survey(SURVEY))
 
     assert 4 == len(hub.rows())
 
@@ -363,7 +379,7 @@ def test_shard_that_is_due_first_is_given_out_first(hub: Hub) -> None:
         c.execute(sa.update(shard).values(worker_id=who[1]))
     for shard_id in order:
         assert shard_id is not None
-        hub.shards.release(HeldJob(*who, shard_id), "in turn")
+        hub.call("release", who, job=shard_id, trouble="in turn")
         hub.advance(1)
     hub.advance(400)
 
@@ -381,10 +397,10 @@ def test_late_result_of_a_worker_that_lost_its_lease_is_refused(hub: Hub) -> Non
         hub.finish(fast, mine, hub.result(mine, f"{mine.shard}".encode()))
     assert mine is not None
 
-    with pytest.raises(ShardRefused, match="lease"):
+    with pytest.raises(CallRefused, match="lease"):
         hub.finish(slow, task, hub.result(task, b"late"))
     hub.finish(fast, mine, hub.result(mine, b"in time"))
-    with pytest.raises(ShardRefused, match="lease"):
+    with pytest.raises(CallRefused, match="lease"):
         hub.finish(slow, task, hub.result(task, b"later"))
     assert [hub.result(mine, b"in time").digest] == [row.digest for row in hub.rows() if row.id == task.shard]
 
@@ -393,7 +409,7 @@ def test_result_that_began_with_another_version_is_refused(hub: Hub) -> None:
     """Compare and swap: work on a version that is not the stored one is not stored."""
     who, task = hub.begin()
 
-    with pytest.raises(ShardRefused, match="version 0 now; this work began with 3"):
+    with pytest.raises(CallRefused, match="version 0 now; this work began with 3"):
         hub.finish(who, task, hub.result(task, version=3))
 
 
@@ -414,19 +430,19 @@ def test_nothing_is_retried_right_after_the_hub_was_away(hub: Hub) -> None:
     task = hub.take(slow)
     assert task is not None
     hub.silence(slow, 10 * LIMITS.lease_s)
-    restarted = ShardHub(hub.database, hub.shards.store, LIMITS, clock=hub.clock, monotonic=hub.clock)
+    restarted = hub.start()
     hub.shards = restarted
     taken = [one.shard for one in iter(lambda: hub.take_and_finish(fast), None)]
 
     assert task.shard not in taken
-    hub.shards.beat(HeldJob(*slow, task.job), 1)
+    hub.call("beat", slow, job=task.job, done_bytes=1)
 
 
 def test_another_folder_under_the_name_of_the_tree_is_refused(hub: Hub) -> None:
     """A worker on which something else is mounted gets no work, and hears why."""
     hub.join(0)
 
-    with pytest.raises(ShardRefused, match="is not what was recorded: the folder there is not the one"):
+    with pytest.raises(CallRefused, match="is not what was recorded: the folder there is not the one"):
         hub.join(1, replace(OFFER, inode=77))
 
 
@@ -435,7 +451,7 @@ def test_other_settings_are_refused_while_others_work(hub: Hub) -> None:
     hub.join(0)
     other = replace(OFFER, settings={"policy": "mutable"})
 
-    with pytest.raises(ShardRefused, match="policy is configured differently"):
+    with pytest.raises(CallRefused, match="policy is configured differently"):
         hub.join(1, other)
     hub.advance(3 * LIMITS.lease_s)
     hub.join(1, other)
@@ -445,8 +461,8 @@ def test_a_box_cannot_act_for_the_worker_of_another(hub: Hub) -> None:
     """A token speaks for its own box only."""
     _, worker = hub.join(0)
 
-    with pytest.raises(ShardRefused, match="does not know this worker"):
-        hub.shards.take(hub.boxes[1], {"worker": worker})
+    with pytest.raises(CallRefused, match="does not know this worker"):
+        hub.call("take", (hub.boxes[1], worker))
 
 
 def test_shard_that_grew_is_cut_again_with_its_findings(hub: Hub) -> None:
@@ -509,7 +525,7 @@ def test_broken_promise_is_a_finding_that_says_what_would_help(hub: Hub) -> None
     who = hub.join()
     hub.survey(who)
     hub.advance(OFFER.verify_every_s + 1)
-    hub.shards.check()
+    hub.shards.check(hub.database, int(hub.clock()))
     with hub.database.read() as c:
         (broken,) = find_findings(c)
     for task in iter(lambda: hub.take(who), None):
@@ -552,7 +568,7 @@ def test_verification_in_the_future_is_no_verification(hub: Hub) -> None:
 
 def test_file_arrives_in_parts_some_of_them_twice(hub: Hub) -> None:
     """A part whose answer got lost is sent again, and the file is whole."""
-    store, digest = hub.shards.store, hub.store(b"0123456789")
+    store, digest = hub.files, hub.store(b"0123456789")
     for offset, data in ((0, b"0123"), (4, b"45"), (4, b"4567"), (0, b"0123"), (4, b"4567"), (8, b"89")):
         store.receive(1, digest, offset, 10, data, most_bytes=10)
     store.commit(1, digest)
@@ -562,14 +578,14 @@ def test_file_arrives_in_parts_some_of_them_twice(hub: Hub) -> None:
 
 def test_upload_that_is_damaged_on_the_way_is_refused(hub: Hub) -> None:
     """What arrives is checked by its digest; parts that are missing, or too many, are refused."""
-    store, digest = hub.shards.store, hub.store(b"data")
+    store, digest = hub.files, hub.store(b"data")
     receive = partial(store.receive, 1, digest, most_bytes=1 << 30)
 
-    with pytest.raises(UploadRefused, match="send it again"):
+    with pytest.raises(CallRefused, match="send it again"):
         receive(0, 4, b"dada")
-    with pytest.raises(UploadRefused, match="is missing"):
+    with pytest.raises(CallRefused, match="is missing"):
         receive(2, 4, b"ta")
-    with pytest.raises(UploadRefused, match="at most"):
+    with pytest.raises(CallRefused, match="at most"):
         receive(0, (1 << 20) + 1, b"data")
     assert None is store.find(1, digest)
 
@@ -578,10 +594,10 @@ def test_worker_stores_no_more_than_its_shard_can_have(hub: Hub) -> None:
     """All that it sends for a job together; what it did not bring back is gone when the job is given out again."""
     who, task = hub.begin()
     sent = [hub.store(b"%d" % number * 300_000) for number in range(3)]
-    with pytest.raises(UploadRefused, match="at most"):
+    with pytest.raises(CallRefused, match="at most"):
         hub.store(b"3" * 300_000)
-    path = hub.shards.store.find(task.job, sent[0])
-    hub.shards.release(HeldJob(*who, task.job), None)
+    path = hub.files.find(task.job, sent[0])
+    hub.call("release", who, job=task.job)
 
     assert path is not None
     assert [] == hub.stored()
@@ -618,7 +634,7 @@ def test_catalog_that_was_replaced_twice_is_removed_at_once(hub: Hub) -> None:
 def test_refused_visit_leaves_no_catalog(hub: Hub) -> None:
     """What began with another version is not stored under its name."""
     who, task = hub.begin()
-    with pytest.raises(ShardRefused):
+    with pytest.raises(CallRefused):
         hub.finish(who, task, hub.result(task, version=7))
     hub.take(who)
 
@@ -642,7 +658,7 @@ def test_files_that_no_shard_names_are_removed_after_a_day(hub: Hub) -> None:
     hub.finish(who, task, result)
     hub.store(b"nobody's")
     hub.clock.now += 10 * 86_400
-    hub.shards.check()
+    hub.shards.check(hub.database, int(hub.clock()))
 
     assert [result.digest] == hub.stored()
 
@@ -664,9 +680,9 @@ def test_shard_that_a_command_wants_waits_for_it(hub: Hub) -> None:
     one, two, command = hub.join(0), hub.join(1), hub.join(1)
     hub.survey(one)
     task = hub.take_until(one, hub.find_shard(b"b"))
-    assert {"is_wanted": False} == hub.shards.beat(HeldJob(*one, task.job), 0)
+    assert {"is_wanted": False} == hub.call("beat", one, job=task.job, done_bytes=0)
     assert "nas1" == hub.ask(command, "b/made later")["held_by"]
-    assert {"is_wanted": True} == hub.shards.beat(HeldJob(*one, task.job), 0)
+    assert {"is_wanted": True} == hub.call("beat", one, job=task.job, done_bytes=0)
     hub.finish(one, task, hub.result(task, is_complete=False))
     others = [hub.take_and_finish(two) for _ in range(3)]
 
@@ -721,7 +737,7 @@ def _find_open(hub: Hub) -> list[tuple[str, str | None, str]]:
 
 
 def _trust(hub: Hub, names: tuple[str, ...], number: int = 0) -> object:
-    return hub.shards.join(hub.boxes[number], write_message(replace(OFFER, names=names)))["trust"]
+    return hub.call("join", (hub.boxes[number], 0), **write_message(replace(OFFER, names=names)))["trust"]
 
 
 def _read_tree_from(hub: Hub, names: tuple[str, ...]) -> None:
@@ -736,7 +752,7 @@ def test_machine_that_read_a_tree_gets_no_work_with_another_disk(hub: Hub) -> No
     """Top folders of all ext4 have one inode: the UUID tells them apart, and the finding names both."""
     _read_tree_from(hub, DISK)
 
-    with pytest.raises(ShardRefused, match="is not what was recorded") as refused:
+    with pytest.raises(CallRefused, match="is not what was recorded") as refused:
         hub.join(0, replace(OFFER, names=OTHER_DISK))
     ((kind, name, words),) = _find_open(hub)
 
@@ -774,7 +790,7 @@ def test_machine_that_finds_no_recorded_names_is_one_finding_and_keeps_nobody_wa
     for _ in range(3):
         task = hub.take(wrong)
         assert task is not None
-        hub.shards.release(HeldJob(*wrong, task.job), None, "it sees ext4:/dev/sdd1, and of 200 files 3 are there")
+        hub.call("release", wrong, job=task.job, other_disk="it sees ext4:/dev/sdd1, and of 200 files 3 are there")
     again = hub.take(hub.join(0, replace(OFFER, names=DISK)))
 
     ((kind, name, words),) = _find_open(hub)
@@ -791,7 +807,7 @@ def test_moved_tree_is_read_wherever_it_is_once(hub: Hub) -> None:
     """After the owner said so the names are not asked for, until each shard was read there."""
     _read_tree_from(hub, DISK)
     hub.advance(8 * 86_400)
-    with pytest.raises(ShardRefused):
+    with pytest.raises(CallRefused):
         hub.join(0, replace(OFFER, names=OTHER_DISK))
     with hub.database.transaction() as c:
         release_folder(c, "archive", int(hub.clock()))
@@ -817,6 +833,19 @@ def test_machine_that_takes_the_name_of_another_is_a_new_one(hub: Hub) -> None:
         add_box(c, "nas1", int(hub.clock()), ANYWHERE)
 
     assert "none" == _trust(hub, OTHER_DISK)
+
+
+def test_finding_about_the_disk_of_a_machine_ends_with_its_token(hub: Hub) -> None:
+    """Nobody could end it otherwise: the machine gets no work any more."""
+    who, task = hub.begin()
+    hub.call("release", who, job=task.job, other_disk="it sees another disk")
+    before, now = open_findings(hub), int(hub.clock())
+    with hub.database.transaction() as c:
+        revoke_box(c, "nas1", now)
+    check_all_boxes(hub.database, now, limits=BoxLimits(1 << 30, 1 << 40))
+
+    assert 1 == len(before)
+    assert [] == open_findings(hub)
 
 
 def test_shard_comes_with_folders_of_the_others(hub: Hub) -> None:
@@ -909,7 +938,7 @@ def test_folders_around_shards_stay_right_however_they_are_cut(hub: Hub, seed: i
     who = hub.join()
     task = hub.take(who)
     assert task is not None
-    hub.shards.accept_survey(HeldJob(*who, task.job), hub.store_survey(_draw_survey(chance, [b""])))
+    hub.call("survey", who, job=task.job, digest=hub.store_survey(_draw_survey(chance, [b""])))
     for _ in range(12):
         task = hub.take(who)
         assert task is not None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import sqlalchemy as sa
 
+from integrity.errors import CallRefused
 from integrity.hub import boxes
 from integrity.hub.box_checks import BoxLimits, check_boxes
 from integrity.hub.database import HubDatabase
@@ -16,7 +17,7 @@ from integrity.hub.ingest import CallingBox, store_heartbeat, store_messages
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.reported import BoxHeartbeat, MessagesHeader, read_call
 from integrity.hub.schema import box, box_finding, box_run, finding
-from integrity.hub.token_use import LIVE_S, TokenInUse, note_use, require_free, require_sole
+from integrity.hub.token_use import LIVE_S, note_use, require_free, require_sole
 from integrity.reporting.protocol import RUN_BYTES
 from integrity.reporting.reporter import read_machine
 from support.cli import Box
@@ -45,7 +46,7 @@ class Machine:
         """Start the service again."""
         self.run = secrets.token_hex(RUN_BYTES)
 
-    def report(self, now: int) -> TokenInUse | None:
+    def report(self, now: int) -> CallRefused | None:
         """Send a heartbeat and, if it is taken, all messages; return why it is not."""
         values = {"run": self.run, "machine": self.machine.hex(), "hostname": self.hostname}
         with self.database.transaction() as c:
@@ -272,7 +273,7 @@ def test_token_is_free_for_the_machine_that_uses_it(hub_database: HubDatabase, m
     with hub_database.read() as c:
         require_free(c, nas.caller, nas.machine, NOW + 60)
         require_free(c, nas.caller, read_machine("other"), NOW + LIVE_S + 1)
-        with pytest.raises(TokenInUse, match=r"another machine uses it: nas-b \(192.0.2.5\) reported 1 min"):
+        with pytest.raises(CallRefused, match=r"another machine uses it: nas-b \(192.0.2.5\) reported 1 min"):
             require_free(c, nas.caller, read_machine("other"), NOW + 60)
 
 

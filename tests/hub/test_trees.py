@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from integrity.errors import ProtocolError
+from integrity.errors import CallRefused, ProtocolError
 from integrity.hub import boxes, trees
 from integrity.hub.database import HubDatabase
 from integrity.hub.ingest import CallingBox, store_heartbeat
 from integrity.hub.migrate import migrate
-from integrity.hub.reported import BoxHeartbeat, ComparedFolder, WrongDigest, read_call, read_folders
+from integrity.hub.reported import BoxHeartbeat, ComparedFolder, read_call, read_folders
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.reporting.digest_tree import BucketDigests, ReportedFile, count_bits, file_values, find_bucket
 from integrity.reporting.forms import read_form
@@ -43,11 +43,9 @@ class TreeBox:
             store_heartbeat(c, CallingBox(self.id, name, "192.0.2.1"), beat, NOW)
 
     def member(self, c: sa.Connection) -> trees.TreeMember:
-        found = trees.find_tree_member(c, self.id, 1)
-        assert found is not None
-        return found
+        return trees.get_tree_member(c, self.id, 1)
 
-    def store(self, *lines: JsonObject) -> int | None:
+    def store(self, *lines: JsonObject) -> int:
         return trees.store_folders(self.database, self.id, 1, read_folders(lines), NOW)
 
     def compare(self, *lines: JsonObject) -> tuple[list[int], list[int]]:
@@ -213,12 +211,12 @@ def test_wrong_digest_is_refused(nas: TreeBox, digest: str) -> None:
     """Rows that are not those of the digests are never stored, in one call or in several."""
     tree = Tree({b"": [make_file(b"%03d" % number) for number in range(10)]})
     wrong = {digest: bytes(16).hex()}
-    with pytest.raises(WrongDigest):
+    with pytest.raises(CallRefused, match="compare again"):
         nas.store(tree.part(b"") | wrong)
     nas.store(tree.part(b"", 0, 5) | wrong)
-    with pytest.raises(WrongDigest):
+    with pytest.raises(CallRefused, match="compare again"):
         nas.store(tree.part(b"", 5) | wrong)
-    with pytest.raises(WrongDigest):
+    with pytest.raises(CallRefused, match="compare again"):
         nas.store(tree.part(b"", has_files=False))
 
     assert {} == nas.files()
@@ -254,8 +252,9 @@ def test_root_outside_of_sets_has_no_tree(hub_database: HubDatabase) -> None:
     """Files are stored of roots that the box reported, in a set; those of other boxes are out of reach."""
     nas = TreeBox(hub_database)
 
-    assert None is trees.store_folders(hub_database, nas.id, 2, read_folders(Tree(FILES).parts()), NOW)
-    assert None is trees.store_folders(hub_database, nas.id + 1, 1, read_folders(Tree(FILES).parts()), NOW)
+    for place in ((nas.id, 2), (nas.id + 1, 1)):
+        with pytest.raises(CallRefused, match="not in a replica set"):
+            trees.store_folders(hub_database, *place, read_folders(Tree(FILES).parts()), NOW)
     assert 0 == nas.count(folder)
 
 
@@ -394,7 +393,7 @@ def test_buckets_that_do_not_lead_to_the_digest_are_refused(nas: TreeBox) -> Non
     nas.store(*Tree({b"": MANY}).parts())
     wrong = Tree({b"": [*MANY[1:], make_file(b"00000.jpg", b"new")]})
     line = wrong.part(b"") | {"files": [], "buckets": {"bits": 4, "numbers": [0]}}
-    with pytest.raises(WrongDigest):
+    with pytest.raises(CallRefused, match="compare again"):
         nas.store(line)
     for broken in ((0, [0]), (15, [0]), (4, [16]), (4, 3), (True, [0]), (4, [True])):
         with pytest.raises(ProtocolError):

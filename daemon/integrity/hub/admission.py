@@ -19,37 +19,14 @@ from contextlib import contextmanager
 
 import anyio
 
-from integrity.errors import HubDatabaseAway
+from integrity.errors import CallRefused, HubDatabaseAway
 from integrity.hub.boxes import TOKEN_PREFIX, Box, hash_token
 
 _MOST_BUCKETS = 100_000
 
 
-class Refused(Exception):
-    """
-    Say that a request is refused before it is looked at.
-
-    Args:
-        code: of the error, for programs.
-        retry_after_s: when the same may be tried again; None: never.
-    """
-
-    def __init__(self, status: int, code: str, message: str, retry_after_s: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.retry_after_s = retry_after_s
-
-
 class Rates:
-    """
-    Token buckets, one for each key.
-
-    Args:
-        per_s: how many requests a key may make in the long run, each second.
-        burst: how many at once.
-    """
+    """Token buckets, one for each key, which may make so many requests each second in the long run."""
 
     def __init__(self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_s = per_s
@@ -58,12 +35,7 @@ class Rates:
         self._buckets: dict[object, tuple[float, float]] = {}
 
     def take(self, key: object) -> None:
-        """
-        Take one token.
-
-        Raises:
-            Refused: 429, there is none.
-        """
+        """Take one token, or raise CallRefused (429)."""
         now = self._clock()
         if len(self._buckets) >= _MOST_BUCKETS:
             known = self._buckets.items()
@@ -71,7 +43,7 @@ class Rates:
         left = self._level(key, now)
         if left < 1:
             wait_s = 1 + int((1 - left) / self._per_s)
-            raise Refused(429, "too_many", "too many requests; wait", wait_s)
+            raise CallRefused(429, "too_many", "too many requests; wait", wait_s)
         self._buckets[key] = (left - 1, now)
 
     def _level(self, key: object, now: float) -> float:
@@ -80,13 +52,7 @@ class Rates:
 
 
 class Slots:
-    """
-    Requests in work. One too many is refused, not queued: the box backs off, and the hub's memory stays bounded.
-
-    Args:
-        count: how many at once.
-        each: how many of one key.
-    """
+    """Requests in work: ``count``, ``each`` of one key. One more is refused, so the memory of the hub is bounded."""
 
     def __init__(self, count: int, each: int | None = None) -> None:
         self._count = count
@@ -99,11 +65,11 @@ class Slots:
         Hold a slot during the block.
 
         Raises:
-            Refused: 503, all are in use, or all that the key may have. The time to wait differs, so that 200 boxes do
-                not come back at once.
+            CallRefused: 503, all are in use, or all that the key may have. The time to wait differs, so that 200 boxes
+                do not come back at once.
         """
         if self._held.total() >= self._count or self._held[key] >= self._each:
-            raise Refused(503, "busy", "the hub is busy", random.randint(2, 20))  # noqa: S311 - spreads load
+            raise CallRefused(503, "busy", "the hub is busy", random.randint(2, 20))  # noqa: S311 - spreads load
         self._held[key] += 1
         try:
             yield
@@ -142,12 +108,7 @@ class TokenTable:
         self._next_at = 0.0
 
     async def find(self, token: str) -> Box | None:
-        """
-        Return whose a token is, as of the last reading; None: nobody's. Its box may have been revoked meanwhile.
-
-        Raises:
-            HubDatabaseAway: nobody knows now.
-        """
+        """Return whose a token is, as of the last reading; None: nobody's. HubDatabaseAway: nobody knows now."""
         if not token.startswith(TOKEN_PREFIX):
             return None
         key = hash_token(token)

@@ -29,7 +29,7 @@ from integrity.catalog.outbox import LONGEST_WAIT_S, AlertKind, Message
 from integrity.config import MAILS_PER_HOUR, Alerts
 from integrity.errors import ChannelError
 from integrity.hub.alert_words import HubComposer
-from integrity.hub.database import HubDatabase
+from integrity.hub.database import AT_ONCE, HubDatabase, chunked
 from integrity.hub.findings import UNRESOLVED, HubFinding, find_findings
 from integrity.hub.kinds import HUB_URGENT, WAITING
 from integrity.hub.schema import alert_channel, finding
@@ -41,7 +41,6 @@ LASTS_S = 86400
 """How long what looks like a replication under way has to last until a mail is sent: most replications run daily."""
 
 _HOUR_S = 3600
-_AT_ONCE = 500
 
 
 class SentNote(NamedTuple):
@@ -143,7 +142,7 @@ class ChannelNews:
     def _is_any_known(self) -> bool:
         """Whether anything unresolved was sent."""
         sent = sa.select(finding.c.alerted).where(UNRESOLVED, finding.c.alerted.is_not(None))
-        with self._c.execute(sent.execution_options(yield_per=_AT_ONCE)) as rows:
+        with self._c.execute(sent.execution_options(yield_per=AT_ONCE)) as rows:
             return any(read_note(row.alerted, self._record.name) for row in rows)
 
     def plan(self, settings: Alerts, composer: HubComposer) -> _Plan | None:
@@ -236,8 +235,8 @@ def _end_news(c: sa.Connection, channels: Sequence[str]) -> None:
         notes, key = (read_note(row.alerted, name) for name in channels), _write_key(row.certainty, row.command)
         if row.resolved_at is None and all(note is not None and note.key == key for note in notes):
             done.append(row.id)
-    for start in range(0, len(done), _AT_ONCE):
-        c.execute(sa.update(finding).where(finding.c.id.in_(done[start : start + _AT_ONCE])).values(is_news=0))
+    for some in chunked(done):
+        c.execute(sa.update(finding).where(finding.c.id.in_(some)).values(is_news=0))
 
 
 def _mark_sent(c: sa.Connection, record: _Channel, kind: AlertKind, now: int, *, is_first: bool) -> None:

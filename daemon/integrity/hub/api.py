@@ -19,11 +19,9 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
-import sqlalchemy as sa
 import zstandard
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
@@ -34,12 +32,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import integrity.web.query  # noqa: F401 - registers {name:number}
-from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
+from integrity.errors import AppError, CallRefused, HubDatabaseAway, ProtocolError, printable
 from integrity.hub import audit, boxes, trees
-from integrity.hub.admission import Rates, Refused, Slots, TokenTable
+from integrity.hub.admission import Rates, Slots, TokenTable
 from integrity.hub.database import HubDatabase
-from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
-from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
+from integrity.hub.ingest import CallingBox, store_heartbeat, store_messages
+from integrity.hub.quota import BoxQuota, size_of_folders, size_of_messages, size_of_roots
 from integrity.hub.reported import (
     BoxHeartbeat,
     ComparedFolder,
@@ -50,12 +48,11 @@ from integrity.hub.reported import (
     PlainHeader,
     ReportedFinding,
     TreeQuestion,
-    WrongDigest,
     read_call,
     read_folders,
 )
-from integrity.hub.stored_files import TreeMember
-from integrity.hub.token_use import TokenInUse, note_use, require_free, require_sole
+from integrity.hub.token_use import note_use, require_free, require_sole
+from integrity.hub.work import HubWork
 from integrity.reporting import protocol
 from integrity.reporting.forms import Number, describe_form, read_form
 from integrity.reporting.protocol import JSON_LINES, MOST_BODY_BYTES, ZSTD, JsonObject, ReportMessage
@@ -67,24 +64,21 @@ PREFIX = "/hub/v1"
 _ROOT = {"root_id": "number of the root on the box"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxCallForm:
+class BoxCallForm(NamedTuple):
     """
-    A call.
+    A call. It is answered by the method of ``BoxApi`` that has its name.
 
     Attributes:
         path: below the prefix.
-        summary: what it is for.
         head: JSON schema of its body, or of the first line of it.
         line: JSON schema of the further lines; None: the body is one object.
-        answer: JSON schema of what is returned.
     """
 
     path: str
     summary: str
     head: JsonObject
-    line: JsonObject | None = None
     answer: JsonObject
+    line: JsonObject | None = None
 
     @property
     def body(self) -> JsonObject:
@@ -201,13 +195,6 @@ _WINDOW_BYTES = 8 << 20
 """The largest window of a zstd frame, which the decompressor allocates: level 19 needs so much."""
 
 
-class VoteQueue(Protocol):
-    """Has sets voted on, later and once."""
-
-    def queue_votes(self, c: sa.Connection, set_ids: Sequence[int]) -> None:
-        """Queue votes in the transaction that changed what they are about."""
-
-
 class BoxCall(NamedTuple):
     """A call of a box. ``root_id``: from the path; 0: the path names none. ``body``: decompressed."""
 
@@ -224,29 +211,21 @@ class BoxApi:
     """The calls of boxes."""
 
     def __init__(
-        self, database: HubDatabase, votes: VoteQueue, quota: BoxQuota, clock: Callable[[], float] = time.time
+        self, database: HubDatabase, work: HubWork, quota: BoxQuota, clock: Callable[[], float] = time.time
     ) -> None:
         self._database = database
-        self._votes = votes
+        self._work = work
         self._quota = quota
         self._clock = clock
         self.guard = BoxGuard(database, clock)
 
     def make_app(self, more: Sequence[Route] = ()) -> ASGIApp:
         """Return the application. ``more``: routes of other modules, which ask ``guard`` themselves."""
-        answers: dict[str, Answer] = {
-            "heartbeat": self.take_heartbeat,
-            "messages": self.take_messages,
-            "compare": self.compare,
-            "buckets": self.digest_buckets,
-            "folders": self.store_folders,
-            "settle": self.settle,
-        }
-        routes = [self.guard.route(f"/{call.path}", answers[name]) for name, call in CALLS.items()]
+        routes = [self.guard.route(f"/{call.path}", getattr(self, name)) for name, call in CALLS.items()]
         handlers = {HTTPException: show_error, ClientDisconnect: show_error, Exception: show_error}
         return Starlette(routes=[*routes, *more], exception_handlers=handlers)
 
-    def take_heartbeat(self, call: BoxCall) -> JsonObject:
+    def heartbeat(self, call: BoxCall) -> JsonObject:
         """Store a heartbeat; return what the hub has, and lacks."""
         beat = read_call(BoxHeartbeat, protocol.decode(call.body))
         with self._database.read() as c:
@@ -256,12 +235,12 @@ class BoxApi:
             refused = note_use(c, call.reporter, beat, call.now)
             if refused is None:
                 stored = store_heartbeat(c, call.reporter, beat, call.now)
-                self._votes.queue_votes(c, sorted(stored.sets))
+                self._work.queue_votes(c, sorted(stored.sets))
         if refused is not None:
             raise refused
         return {"now": call.now, "last": stored.last, "trees": stored.trees, "refused": stored.refused}
 
-    def take_messages(self, call: BoxCall) -> JsonObject:
+    def messages(self, call: BoxCall) -> JsonObject:
         """Store messages; return up to which one they are stored."""
         lines = protocol.decode_lines(call.body)
         header = read_call(MessagesHeader, _next(lines))
@@ -272,43 +251,40 @@ class BoxApi:
                 require_free(c, call.reporter, header.joining, call.now)
             require_sole(c, call.reporter)
             stored = store_messages(c, call.reporter, header, messages, call.now)
-            self._votes.queue_votes(c, sorted(stored.sets))
+            self._work.queue_votes(c, sorted(stored.sets))
         return {"last": stored.last}
 
     def compare(self, call: BoxCall) -> JsonObject:
         """Return which folders of a tree the hub does not have as the box has them."""
         asked = read_form(list[ComparedFolder], [*_lines_after_version(call.body)])
         with self._database.read() as c:
-            found = trees.compare(c, _require_member(trees.find_tree_member(c, *_root(call))), asked)
+            found = trees.compare(c, trees.get_tree_member(c, *_root(call)), asked)
         return {"own": found.own, "below": found.below}
 
-    def digest_buckets(self, call: BoxCall) -> JsonObject:
+    def buckets(self, call: BoxCall) -> JsonObject:
         """Return digests of the files of a folder, by which the box finds those that differ."""
         path = read_call(FolderQuestion, protocol.decode(call.body)).path
         with self._database.read() as c:
-            packed = trees.digest_buckets(c, _require_member(trees.find_tree_member(c, *_root(call))), path)
+            packed = trees.digest_buckets(c, trees.get_tree_member(c, *_root(call)), path)
         return {"buckets": b64encode(packed).decode("ascii")}
 
-    def store_folders(self, call: BoxCall) -> JsonObject:
+    def folders(self, call: BoxCall) -> JsonObject:
         """Store folders with their files."""
         sent = read_folders(_lines_after_version(call.body))
         self._quota.charge(call.reporter.box_id, size_of_folders(sent))
-        stored = trees.store_folders(self._database, *_root(call), sent, call.now)
-        if stored is None:
-            _require_member(None)
-        return {"stored": stored}
+        return {"stored": trees.store_folders(self._database, *_root(call), sent, call.now)}
 
     def settle(self, call: BoxCall) -> JsonObject:
         """Record that the hub has all of a tree, if it has; the set is voted on."""
         announced = read_call(TreeQuestion, protocol.decode(call.body)).tree
         while True:
             with self._database.transaction() as c:
-                tree = _require_member(trees.find_tree_member(c, *_root(call), locks=True))
+                tree = trees.get_tree_member(c, *_root(call), locks=True)
                 if trees.digest_subtrees(c, tree):
                     continue
                 is_settled = trees.settle(c, tree, announced, call.now)
                 if is_settled:
-                    self._votes.queue_votes(c, [tree.set_id])
+                    self._work.queue_votes(c, [tree.set_id])
                 return {"settled": is_settled}
 
 
@@ -326,7 +302,7 @@ class _GuardedCall:
             try:
                 reporter = await self._guard.hold(stack, request)
                 response = await self._guard.work(self._answer, request, reporter)
-            except (Refused, AppError, RecursionError) as error:
+            except (AppError, RecursionError) as error:
                 response = show_error(request, error)
             with anyio.move_on_after(_SEND_S):
                 await response(scope, receive, send)
@@ -345,8 +321,8 @@ class BoxGuard:
         self._rates = Rates(_PER_BOX_PER_S, _BURST_OF_BOX)
         self._refusals = Rates(_REFUSED_PER_S, _BURST_OF_REFUSED)
         self._noted: dict[int, int] = {}
-        self._threads: anyio.CapacityLimiter | None = None
-        self._readers: anyio.CapacityLimiter | None = None
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._readers = anyio.CapacityLimiter(1)  # of tokens: strangers wait for each other, and no box for them
         self._tokens = TokenTable(self._load_tokens)
 
     def route(self, path: str, answer: Answer) -> Route:
@@ -357,7 +333,7 @@ class BoxGuard:
         Hold the slots of a call until the end of the stack; return who calls.
 
         Raises:
-            Refused: no token of a box that may report (A1), or too many requests.
+            CallRefused: no token of a box that may report (A1), or too many requests.
             HubDatabaseAway: nobody knows now.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -382,12 +358,11 @@ class BoxGuard:
         self._refusals.take(find_address_group(address))
         if found is not None:
             await self.in_thread(self._note_revoked, found, address)
-        raise Refused(401, "unknown_token", "the token is unknown or was revoked; integrity hub add makes a new one")
+        raise CallRefused(
+            401, "unknown_token", "the token is unknown or was revoked; integrity hub add makes a new one"
+        )
 
     async def _load_tokens(self) -> dict[bytes, boxes.Box]:
-        if self._readers is None:
-            self._readers = anyio.CapacityLimiter(1)  # strangers wait for each other, and no box for them
-
         def load() -> dict[bytes, boxes.Box]:
             with self._database.read() as c:
                 return boxes.load_tokens(c)
@@ -400,8 +375,6 @@ class BoxGuard:
 
     async def in_thread(self, work: Callable[..., T], *args: object) -> T:
         """Run what waits for the database in one of the threads for boxes."""
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(_THREADS)
         return await run_sync(work, *args, limiter=self._threads)
 
     async def work(self, answer: Answer, request: Request, reporter: CallingBox) -> Response:
@@ -423,27 +396,21 @@ class BoxGuard:
 
     def _note_revoked(self, box: boxes.Box, address: str) -> None:
         """Note, once per hour, that somebody still uses a token that was revoked."""
-        now, who = int(self._clock()), f"box:{box.name}"
+        now = int(self._clock())
         if now - self._noted.get(box.id, 0) < _NOTE_S:
             return
         self._noted[box.id] = now
-        outcome = "the token was revoked"
         with self._database.transaction() as c:
-            audit.record(c, at=now, who=who, address=address, verb="refused", subject=box.name, outcome=outcome)
+            audit.record_box(c, box.name, address, now, "refused", box.name, "the token was revoked")
 
 
 def find_length(request: Request) -> int:
-    """
-    Return how many bytes the body has, as its header says.
-
-    Raises:
-        Refused: it says nothing, or too many.
-    """
+    """Return how many bytes the body has by its header, or raise CallRefused if it says nothing or too many."""
     text = request.headers.get("content-length", "")
     if not (text.isascii() and text.isdecimal()):
-        raise Refused(411, "length_required", "the request needs a Content-Length")
+        raise CallRefused(411, "length_required", "the request needs a Content-Length")
     if int(text) > MOST_BODY_BYTES:
-        raise Refused(413, "too_large", f"the body has {int(text):,} bytes; at most {MOST_BODY_BYTES:,}")
+        raise CallRefused(413, "too_large", f"the body has {int(text):,} bytes; at most {MOST_BODY_BYTES:,}")
     return int(text)
 
 
@@ -453,7 +420,7 @@ def decompress(body: bytes) -> bytes:
 
     Raises:
         ProtocolError: it is damaged.
-        Refused: it is larger than a body may be.
+        CallRefused: it is larger than a body may be.
     """
     try:
         reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(body)
@@ -461,7 +428,7 @@ def decompress(body: bytes) -> bytes:
     except zstandard.ZstdError as error:
         raise ProtocolError(f"the body can't be decompressed: {error}") from error
     if len(data) > MOST_BODY_BYTES:
-        raise Refused(413, "too_large", f"the body has more than {MOST_BODY_BYTES:,} bytes when decompressed")
+        raise CallRefused(413, "too_large", f"the body has more than {MOST_BODY_BYTES:,} bytes when decompressed")
     return data
 
 
@@ -472,20 +439,13 @@ def show_error(request: Request, error: Exception) -> Response:
             return _make_error(error.status_code, "not_found", error.detail, closes=True)
         case ClientDisconnect():  # it has gone, or was cut off, before its request was complete
             return Response(status_code=400)
-        case Refused():
-            # What is still to come of the body is not read.
-            return _make_error(error.status, error.code, error.message, error.retry_after_s, closes=error.status < 500)
+        case CallRefused():
+            # Before a 409 all of the body was read; else some of it may still come.
+            is_early = error.status < 500 and error.status != 409
+            return _make_error(error.status, error.code, str(error), error.retry_after_s, closes=is_early)
         case HubDatabaseAway():
             _log.warning("database_away path=%s: %s", printable(request.url.path), printable(str(error)))
             return _make_error(503, "database_away", "the database of the hub does not answer now", _AWAY_S)
-        case QuotaReached():
-            return _make_error(507, "box_limit", str(error))
-        case TokenInUse():
-            return _make_error(409, "token_in_use", str(error), error.retry_after_s)
-        case WentBack():
-            return _make_error(409, "went_back", str(error))
-        case WrongDigest():
-            return _make_error(409, "wrong_digest", str(error))
         case ProtocolError():
             return _make_error(400, "malformed", str(error))
         case RecursionError():
@@ -506,7 +466,7 @@ def _make_error(
 def _is_zstd(request: Request) -> bool:
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", ZSTD):
-        raise Refused(415, "encoding", "Content-Encoding: only zstd, or none")
+        raise CallRefused(415, "encoding", "Content-Encoding: only zstd, or none")
     return encoding == ZSTD
 
 
@@ -525,9 +485,3 @@ def _lines_after_version(body: bytes) -> Iterator[JsonObject]:
 
 def _root(call: BoxCall) -> tuple[int, int]:
     return call.reporter.box_id, call.root_id
-
-
-def _require_member(found: TreeMember | None) -> TreeMember:
-    if found is None:
-        raise Refused(404, "unknown_root", "the root is not in a replica set, as the last heartbeat says")
-    return found

@@ -34,6 +34,11 @@ def record(c: sa.Connection, *, at: int, who: str, address: str, verb: str, subj
     c.execute(sa.insert(schema.audit).values(at=at, **values))
 
 
+def record_box(c: sa.Connection, name: str, address: str, now: int, verb: str, subject: str, outcome: str) -> None:
+    """Add what a box did, or what was refused to it."""
+    record(c, at=now, who=f"box:{name}", address=address, verb=verb, subject=subject, outcome=outcome)
+
+
 def find_entries(c: sa.Connection, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
     """Return entries, newest first: those with a smaller number than ``before``."""
     query = sa.select(*(schema.audit.c[name] for name in AuditEntry._fields))

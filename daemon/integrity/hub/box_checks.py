@@ -16,6 +16,7 @@ from integrity import program
 from integrity.config import format_size
 from integrity.errors import printable
 from integrity.hub import findings
+from integrity.hub.database import HubDatabase
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
 from integrity.hub.schema import box, box_usage, finding, member
@@ -40,6 +41,11 @@ class BoxLimits(NamedTuple):
     stored_bytes: int
 
 
+def check_all_boxes(database: HubDatabase, now: int, *, limits: BoxLimits) -> None:
+    with database.transaction() as c:
+        check_boxes(c, now, limits)
+
+
 def check_boxes(c: sa.Connection, now: int, limits: BoxLimits) -> None:
     """Bring the findings about boxes up to date. The database finds the boxes that are wrong: most are not."""
     usage = box_usage.c
@@ -55,10 +61,11 @@ def check_boxes(c: sa.Connection, now: int, limits: BoxLimits) -> None:
         HubFindingKind.TOKEN_SHARED: box.c.shared_by.is_not(None),
         HubFindingKind.SET_REFUSED: refused.is_not(None),
     }
+    is_revoked = sa.exists().where(box.c.id == finding.c.box_id, box.c.revoked_at.is_not(None))
+    is_about_box = finding.c.kind.in_([kind.value for kind in (*_CHECKS, HubFindingKind.TREE_OTHER_DISK)])
+    over = sa.select(finding.c.id).where(findings.UNRESOLVED, is_about_box, is_revoked)
+    findings.resolve_ids(c, c.execute(over).scalars().all(), "the box was revoked", now)
     for kind, (describe, resolution) in _CHECKS.items():
-        is_revoked = sa.exists().where(box.c.id == finding.c.box_id, box.c.revoked_at.is_not(None))
-        over = sa.select(finding.c.id).where(findings.UNRESOLVED, finding.c.kind == kind.value, is_revoked)
-        findings.resolve_ids(c, c.execute(over).scalars().all(), "the box was revoked", now)
         drafts = [_draft(kind, row, *describe(row, limits)) for row in c.execute(query.where(is_wrong[kind])).all()]
         findings.record_drafts(c, [finding.c.kind == kind.value], drafts, now, resolution)
 

@@ -47,9 +47,9 @@ def write_box_finding(number: int, kind: str, body: JsonObject) -> JsonObject:
         "id": number,
         "kind": kind,
         "certainty": certainty.value if certainty else None,
-        "blocks": _read_blocks(body),
-        "block_size_bytes": _read_int(body, "block_size_bytes"),
-        "ranges": _read_ranges(body),
+        "blocks": read_blocks(body),
+        "block_size_bytes": read_size(body, "block_size_bytes"),
+        "ranges": read_ranges(body),
         "opened_at": body.get("opened_at") if isinstance(body.get("opened_at"), str) else None,
         "message": printable(message) if isinstance(message, str) else None,
     }
@@ -57,7 +57,7 @@ def write_box_finding(number: int, kind: str, body: JsonObject) -> JsonObject:
 
 def find_places(body: JsonObject) -> str | None:
     """Return which blocks or bytes of a file are damaged, in words."""
-    return damaged_places(_read_blocks(body), _read_int(body, "block_size_bytes"), _read_ranges(body))
+    return damaged_places(read_blocks(body), read_size(body, "block_size_bytes"), read_ranges(body))
 
 
 def read_certainty(body: JsonObject) -> Certainty | None:
@@ -66,23 +66,23 @@ def read_certainty(body: JsonObject) -> Certainty | None:
     return Certainty(word) if isinstance(word, str) and word in set(Certainty) else None
 
 
-def _read_int(body: JsonObject, name: str) -> int | None:
+def read_size(body: JsonObject, name: str) -> int | None:
     value = body.get(name)
     return value if protocol.is_number(value) and value > 0 else None
 
 
-def _read_blocks(body: JsonObject) -> list[int]:
+def read_blocks(body: JsonObject) -> list[int]:
     blocks = body.get("blocks")
     return [one for one in blocks if protocol.is_number(one)][:_PLACES_KEPT] if isinstance(blocks, list) else []
 
 
-def _read_ranges(body: JsonObject) -> list[ByteRange]:
+def read_ranges(body: JsonObject) -> list[ByteRange]:
     ranges = body.get("ranges")
     pairs = ranges if isinstance(ranges, list) else []
     return [
         (one[0], one[1])
         for one in pairs[:_PLACES_KEPT]
-        if isinstance(one, list) and len(one) == 2 and all(map(protocol.is_number, one))
+        if isinstance(one, list) and len(one) == 2 and all(map(protocol.is_number, one)) and one[1] > 0
     ]
 
 

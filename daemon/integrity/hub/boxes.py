@@ -37,13 +37,10 @@ class Box(NamedTuple):
 
 def add_box(c: sa.Connection, name: str, now: int, grants: Grants) -> str:
     """
-    Add a box, or give a revoked one a new token (I2).
+    Add a box, or give a revoked one a new token (I2); return the token.
 
     Args:
         grants: the sets and trees that it may be in; those that a revoked one had stay.
-
-    Returns:
-        The token.
 
     Raises:
         ConfigError: the name is in use, or none that a box can have.

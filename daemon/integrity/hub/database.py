@@ -15,7 +15,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import psycopg
 import sqlalchemy as sa
@@ -30,6 +31,9 @@ from integrity.hub import schema
 Connection = sa.Connection
 """What ``transaction`` and ``read`` give; for those who know no SQL."""
 
+T = TypeVar("T")
+
+AT_ONCE = 1000
 _BUSY_S = 30
 _CONNECT_S = 5
 _POOL = 10
@@ -90,36 +94,27 @@ class HubDatabase:
         self.engine.dispose()
 
     @contextmanager
-    def transaction(self, *, is_snapshot: bool = False) -> Iterator[sa.Connection]:
+    def transaction(self) -> Iterator[sa.Connection]:
         """
         Write: commit at the end, roll back on an error. SQLite has one writer at a time; others wait.
-
-        Args:
-            is_snapshot: all statements see the database as of the first one (a vote). If somebody else changed what it
-                writes meanwhile, it fails with HubDatabaseAway.
 
         Raises:
             HubDatabaseAway: the database went away, or another transaction stood in the way. Nothing was written.
         """
-        with self._begin(writes=True, is_snapshot=is_snapshot) as c:
+        with self._begin(writes=True) as c:
             yield c
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """
-        Read; all statements see the database as of the first one.
-
-        Raises:
-            HubDatabaseAway: the database went away.
-        """
-        with self._begin(writes=False, is_snapshot=True) as c:
+        """Read; all statements see the database as of the first one. HubDatabaseAway: it went away."""
+        with self._begin(writes=False) as c:
             yield c
 
     @contextmanager
-    def _begin(self, *, writes: bool, is_snapshot: bool) -> Iterator[sa.Connection]:
+    def _begin(self, *, writes: bool) -> Iterator[sa.Connection]:
         options: dict[str, Any] = {_WRITES: writes}
         if self.is_postgres:
-            options["isolation_level"] = "REPEATABLE READ" if is_snapshot else "READ COMMITTED"
+            options["isolation_level"] = "READ COMMITTED" if writes else "REPEATABLE READ"
             options["postgresql_readonly"] = not writes
         with self._translating(writes=writes), self.engine.connect() as plain:
             c = plain.execution_options(**options)
@@ -145,6 +140,13 @@ class HubDatabase:
             if not is_cut_off and not _may_pass(cause, writes=writes):
                 raise
             raise HubDatabaseAway(f"{self.place}: can't be used now: {_first_line(cause)}; try again") from error
+
+
+def chunked(values: Iterable[T], at_once: int = AT_ONCE) -> Iterator[list[T]]:
+    """Yield lists of some values each, for one statement."""
+    remaining = iter(values)
+    while chunk := list(islice(remaining, at_once)):
+        yield chunk
 
 
 def after_commit(c: sa.Connection, function: Callable[[], object]) -> None:
@@ -218,12 +220,7 @@ def _require_revision(database: HubDatabase, found: str | None) -> None:
 
 
 def _make_engine(url: str) -> sa.Engine:
-    """
-    Return the engine of a URL or path; nothing is opened yet.
-
-    Raises:
-        HubDatabaseError: the URL can't be understood.
-    """
+    """Return the engine of a URL or path, or raise HubDatabaseError; nothing is opened yet."""
     if url.startswith("/"):
         return _make_sqlite_engine(url)
     try:

@@ -9,7 +9,7 @@ I3  Evidence was written by votes from what boxes report; each value is used onl
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -17,14 +17,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.errors import AppError
-from integrity.hub.box_reports import JsonObject, read_count, read_text
+from integrity.hub.box_reports import JsonObject, read_blocks, read_count, read_ranges, read_text
+from integrity.hub.database import chunked
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
 from integrity.hub.schema import box, finding, replica_set, shared_tree
 from integrity.kinds import Weight
 from integrity.model import FindingKind, FindingState
 
-_ROWS_AT_ONCE = 500
 RESOLVED_BY_VOTE = "no longer the case"
 _MOST_RESOLVED = 10_000
 """Of one set or tree; the oldest are forgotten beyond: a box can have findings open and end with every report."""
@@ -38,14 +38,7 @@ class NoSuchFinding(AppError):
 
 @dataclass(frozen=True, slots=True)
 class HubFinding:
-    """
-    A finding of the hub, as stored.
-
-    Attributes:
-        evidence: JSON, see ``replica_words``.
-        subjects: how many files, boxes or trees it stands for.
-        alerted: JSON, see ``alerts``.
-    """
+    """A finding of the hub, as stored: see the columns of ``schema.finding``."""
 
     id: int
     kind: HubFindingKind
@@ -103,18 +96,12 @@ def record_drafts(
         else:
             _update(c, row, draft, now)
     resolve_ids(c, over, resolution, now)
-    rows = [_new_values(draft, now) for draft in new.values()]
+    times = {"opened_at": now, "updated_at": now, "state": FindingState.OPEN.value}
+    rows = [
+        {**one._asdict(), "kind": one.kind.value, "certainty": one.certainty.value, **times} for one in new.values()
+    ]
     if rows:
         c.execute(sa.insert(finding), rows)
-
-
-def _new_values(draft: Draft, now: int) -> dict[str, Any]:
-    times = {"opened_at": now, "updated_at": now}
-    return (
-        draft._asdict()
-        | times
-        | {"kind": draft.kind.value, "certainty": draft.certainty.value, "state": FindingState.OPEN.value}
-    )
 
 
 def _update(c: sa.Connection, row: sa.Row[Any], draft: Draft, now: int) -> None:
@@ -136,9 +123,8 @@ def _update(c: sa.Connection, row: sa.Row[Any], draft: Draft, now: int) -> None:
 def resolve_ids(c: sa.Connection, ids: Sequence[int], resolution: str, now: int) -> None:
     was_sent = sa.case((finding.c.alerted.is_(None), 0), else_=1)
     values = {"state": FindingState.RESOLVED.value, "resolved_at": now, "resolution": resolution, "is_news": was_sent}
-    for start in range(0, len(ids), _ROWS_AT_ONCE):
-        some = finding.c.id.in_(ids[start : start + _ROWS_AT_ONCE])
-        c.execute(sa.update(finding).where(some, UNRESOLVED).values(**values, updated_at=now))
+    for some in chunked(ids):
+        c.execute(sa.update(finding).where(finding.c.id.in_(some), UNRESOLVED).values(**values, updated_at=now))
 
 
 def forget_resolved(c: sa.Connection, subject: sa.ColumnElement[bool], *, most: int = _MOST_RESOLVED) -> None:
@@ -151,22 +137,12 @@ def forget_resolved(c: sa.Connection, subject: sa.ColumnElement[bool], *, most: 
 
 
 def acknowledge(c: sa.Connection, finding_id: int, now: int) -> None:
-    """
-    Record that a person has seen a finding: no reminders until it changes.
-
-    Raises:
-        NoSuchFinding: it does not exist or is over.
-    """
+    """Record that a person has seen a finding: no reminders until it changes. NoSuchFinding: it is over, or none."""
     _set_state(c, finding_id, FindingState.ACKNOWLEDGED, None, now)
 
 
 def mute(c: sa.Connection, finding_id: int, until: int, now: int) -> None:
-    """
-    Send no reminders of a finding before a time, seconds UTC.
-
-    Raises:
-        NoSuchFinding: it does not exist or is over.
-    """
+    """Send no reminders of a finding before a time, seconds UTC. NoSuchFinding: it is over, or none."""
     _set_state(c, finding_id, FindingState.MUTED, until, now)
 
 
@@ -178,12 +154,7 @@ def _set_state(c: sa.Connection, finding_id: int, state: FindingState, until: in
 
 
 def get_finding(c: sa.Connection, finding_id: int) -> HubFinding:
-    """
-    Return a finding.
-
-    Raises:
-        NoSuchFinding: there is none of this number.
-    """
+    """Return a finding, or raise NoSuchFinding."""
     for one in find_findings(c, finding.c.id == finding_id):
         return one
     raise NoSuchFinding(f"finding {finding_id}: there is none of this number")
@@ -200,13 +171,6 @@ def find_findings(c: sa.Connection, *where: sa.ColumnElement[bool], limit: int |
         query = query.outerjoin(table, table.c.id == finding.c[f"{what}_id"])
     rows = c.execute(query.where(*where).order_by(finding.c.id).limit(limit))
     return (_to_finding(row) for row in rows)
-
-
-def find_by_ids(c: sa.Connection, ids: Collection[int]) -> list[HubFinding]:
-    """Return findings by number; those that do not exist any more are left out."""
-    numbers = sorted(ids)
-    some = [numbers[start : start + _ROWS_AT_ONCE] for start in range(0, len(numbers), _ROWS_AT_ONCE)]
-    return [one for part in some for one in find_findings(c, finding.c.id.in_(part))]
 
 
 def _to_finding(row: sa.Row[Any]) -> HubFinding:
@@ -267,7 +231,8 @@ def page_findings(c: sa.Connection, *where: sa.ColumnElement[bool], before: int 
     query = sa.select(finding.c.id).where(*where).order_by(finding.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(finding.c.id < before)
-    return find_by_ids(c, c.execute(query).scalars().all())[::-1]
+    parts = chunked(sorted(c.execute(query).scalars()))
+    return [one for some in parts for one in find_findings(c, finding.c.id.in_(some))][::-1]
 
 
 def is_problem(finding: HubFinding) -> bool:
@@ -321,17 +286,10 @@ def _read_report(row: JsonObject) -> DamageReport:
         number=read_count(row, "id"),
         kind=read_text(row, "kind"),
         message=read_text(row, "message"),
-        blocks=tuple(one for one in _read_list(row, "blocks") if isinstance(one, int) and one >= 0),
+        blocks=tuple(read_blocks(row)),
         block_size_bytes=read_count(row, "block_size_bytes"),
-        ranges=tuple(_read_ranges(_read_list(row, "ranges"))),
+        ranges=tuple(read_ranges(row)),
     )
-
-
-def _read_ranges(values: Iterable[object]) -> Iterable[tuple[int, int]]:
-    for one in values:
-        match one:
-            case [int(first), int(length)] if 0 <= first < 1 << 62 and 0 < length < 1 << 62:
-                yield first, length
 
 
 def _read_time(row: JsonObject, name: str) -> int | None:

@@ -330,14 +330,7 @@ def add_details(c: sa.Connection, boxes: Sequence[BoxStatus], now: int) -> list[
 
 
 class BoxGroup(NamedTuple):
-    """
-    Boxes that are alike: in health, in silence, and in what they say of themselves.
-
-    Attributes:
-        number, files, bytes: of all of them.
-        promise_s, silence_s: the longest.
-        first: some of them, by name.
-    """
+    """Boxes that are alike: in health, silence, and what they say. Sums, longest times, and ``first``: some by name."""
 
     number: int
     files: int
@@ -388,10 +381,8 @@ class SetStatus(NamedTuple):
     A replica set; see the columns of ``schema.replica_set``.
 
     Attributes:
-        name: as its members report it: any text.
-        member_count: roots that boxes report in it.
-        silent_count: of them, those of silent boxes.
-        unsettled_count: of them, those of which not all files were reported yet.
+        member_count, silent_count, unsettled_count: roots that boxes report in it, those of silent boxes, and those of
+            which not all files were reported yet.
         members, found: read only of sets that are shown.
     """
 

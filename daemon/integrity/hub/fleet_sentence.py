@@ -37,14 +37,7 @@ _WHERE_TO_LOOK = "Its log says more: journalctl -u integrity-hub"
 
 
 class Fleet(NamedTuple):
-    """
-    All boxes and replica sets, in groups.
-
-    Attributes:
-        groups: of boxes.
-        found: all unresolved findings of the hub.
-        of_no_box: of these, those that are about no box, such as a part of a shared tree.
-    """
+    """All boxes in groups, and replica sets; what is open, and ``of_no_box``: what of that is about no box."""
 
     groups: Sequence[BoxGroup]
     sets: Mapping[SetComparison, SetGroup]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from integrity.hub.database import HubDatabase, add_new
+from integrity.hub.database import HubDatabase, add_new, chunked
 from integrity.hub.members import mark_changed, remove_files
 from integrity.hub.schema import (
     box,
@@ -31,8 +31,6 @@ from integrity.hub.schema import (
 )
 from integrity.hub.stored_files import FORMER_KEPT_S
 from integrity.reporting.protocol import FIRST_CHAIN
-
-_SETS_AT_ONCE = 500
 
 
 def forget_unused(database: HubDatabase, box_id: int | None = None) -> None:
@@ -68,10 +66,9 @@ def forget_abandoned_sets(c: sa.Connection) -> int:
     has_open = sa.exists().where(finding.c.set_id == replica_set.c.id, finding.c.resolved_at.is_(None))
     abandoned = sa.select(replica_set.c.id).where(~is_reported, ~has_open)
     locked = c.execute(abandoned.with_for_update(skip_locked=True)).scalars().all()
-    for start in range(0, len(locked), _SETS_AT_ONCE):
+    for some in chunked(locked):
         # Asked again: a box may have reported one of them before it was locked.
-        some = abandoned.where(replica_set.c.id.in_(locked[start : start + _SETS_AT_ONCE]))
-        ids = c.execute(some).scalars().all()
+        ids = c.execute(abandoned.where(replica_set.c.id.in_(some))).scalars().all()
         for column in (finding.c.set_id, folder.c.set_id, replica_set.c.id):
             c.execute(sa.delete(column.table).where(column.in_(ids)))
     return len(locked)
@@ -103,13 +100,14 @@ _KEPT_S = {
 
 
 def retain(database: HubDatabase, now: int) -> None:
-    """Delete what is older than it is kept. Unresolved findings and the audit log are kept forever."""
+    """Delete what is older than it is kept, and unused. Unresolved findings and the audit log are kept forever."""
     for at, kept_s in _KEPT_S.items():
         _delete(database, at.table, at < now - kept_s)
     with database.transaction() as c:
         last = _mark_events(c, now)
     if last is not None:
         _delete(database, box_event, box_event.c.id <= last)
+    forget_unused(database)
 
 
 def _delete(database: HubDatabase, table: sa.Table, is_old: sa.ColumnElement[bool]) -> None:

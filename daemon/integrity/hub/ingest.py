@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.errors import AppError, ProtocolError
+from integrity.errors import CallRefused, ProtocolError
 from integrity.hub import audit
 from integrity.hub.members import find_sets_of_roots, find_wanting, update_members
 from integrity.hub.reported import (
@@ -35,8 +35,9 @@ NOT_REPORTED = "not_reported"
 """State of a finding that was unresolved when its box began a new stream without it."""
 
 
-class WentBack(AppError):
-    """Say that messages do not continue their stream: the box has to begin a new one."""
+def _go_back(message: str) -> CallRefused:
+    """Return the refusal of messages that do not continue their stream: the box has to begin a new one."""
+    return CallRefused(409, "went_back", message)
 
 
 class CallingBox(NamedTuple):
@@ -83,7 +84,9 @@ def store_heartbeat(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, 
     }
     c.execute(sa.update(box).where(box.c.id == reporter.box_id).values(**values))
     if row.seen_at is None:
-        _record(c, reporter, now, "join", beat.hostname, f"first report, version {beat.version}")
+        audit.record_box(
+            c, reporter.name, reporter.address, now, "join", beat.hostname, f"first report, version {beat.version}"
+        )
     sets = update_members(c, reporter.box_id, beat.roots, now)
     is_known = row.stream == beat.stream and beat.newest >= row.last_number
     unsettled, refused = find_wanting(c, reporter.box_id)
@@ -97,7 +100,7 @@ def store_messages(
     Store the messages that are new.
 
     Raises:
-        WentBack: they do not continue the stream (I2).
+        CallRefused: they do not continue the stream (I2).
         ProtocolError: they are not numbered as the header says, or one has not the form of its kind.
     """
     for number, message in enumerate(messages, header.first):
@@ -131,11 +134,11 @@ def _find_new(
 ) -> tuple[list[ReportMessage], bytes]:
     """Return the messages behind the last stored one, and the chain up to their end (I2)."""
     if header.first > last + 1:
-        raise WentBack(f"message {last + 1} is missing before {header.first}")
+        raise _go_back(f"message {last + 1} is missing before {header.first}")
     chain, new = bytes(header.chain), []
     for message in messages:
         if message.number == last + 1 and chain != last_chain:
-            raise WentBack(f"message {message.number} does not continue what the box sent before")
+            raise _go_back(f"message {message.number} does not continue what the box sent before")
         chain = extend_chain(chain, message)
         if message.number > last:
             new.append(message)
@@ -147,14 +150,22 @@ def _begin_stream(
 ) -> None:
     is_state = bool(messages) and messages[0].kind is MessageKind.STATE
     if header.first != 1 or not is_state:
-        raise WentBack("the stream is unknown, and a new one begins with message 1 of kind state")
+        raise _go_back("the stream is unknown, and a new one begins with message 1 of kind state")
     known = sa.select(box_stream.c.began_at).where(
         box_stream.c.box_id == reporter.box_id, box_stream.c.stream == header.stream
     )
     if c.execute(known).first() is not None:
-        raise WentBack("the stream was replaced by another one before")
+        raise _go_back("the stream was replaced by another one before")
     c.execute(sa.insert(box_stream).values(box_id=reporter.box_id, stream=header.stream, began_at=now))
-    _record(c, reporter, now, "new_stream", header.stream.hex(), "the box sends its open findings again")
+    audit.record_box(
+        c,
+        reporter.name,
+        reporter.address,
+        now,
+        "new_stream",
+        header.stream.hex(),
+        "the box sends its open findings again",
+    )
 
 
 def _store_message(c: sa.Connection, box_id: int, stream: bytes, message: ReportMessage, now: int) -> set[int]:
@@ -232,12 +243,7 @@ def _store_finding(
 
 
 def _end_former(c: sa.Connection, box_id: int, now: int) -> set[int]:
-    """
-    End the findings of former streams that the present one has not repeated, once it has repeated all (I3).
-
-    Returns:
-        The roots they were in.
-    """
+    """End what former streams found and the present one, having repeated all, did not (I3). Return the roots."""
     mine = box.c.id == box_id
     row = c.execute(sa.select(box.c.stream).where(mine, box.c.repeats_until <= box.c.last_number)).first()
     if row is None:
@@ -254,5 +260,4 @@ def _end_former(c: sa.Connection, box_id: int, now: int) -> set[int]:
 
 
 def _record(c: sa.Connection, reporter: CallingBox, now: int, verb: str, subject: str, outcome: str) -> None:
-    who = f"box:{reporter.name}"
-    audit.record(c, at=now, who=who, address=reporter.address, verb=verb, subject=subject, outcome=outcome)
+    audit.record_box(c, reporter.name, reporter.address, now, verb, subject, outcome)

@@ -69,11 +69,6 @@ class HubKindEntry:
     is_urgent: bool = False
     waits: bool = False
 
-    @property
-    def is_of_replicas(self) -> bool:
-        """Say whether votes open it, and end it."""
-        return bool(self.of_many)
-
 
 TABLE = (
     HubKindEntry(
@@ -215,6 +210,8 @@ HUB_GRAVITY = {entry.kind: number for number, entry in enumerate(TABLE)}
 FOUND_BY_BOX = frozenset({HubFindingKind.REPLICA_DAMAGED, HubFindingKind.REPLICA_LOST})
 """What the box itself found in its file; the other kinds follow from comparing boxes."""
 
-VOTED = frozenset(entry.kind for entry in TABLE if entry.is_of_replicas)
+VOTED = frozenset(entry.kind for entry in TABLE if entry.of_many)
+"""Of replicas: votes open them, and end them."""
+
 WAITING = frozenset(entry.kind for entry in TABLE if entry.waits)
 HUB_URGENT = frozenset(entry.kind for entry in TABLE if entry.is_urgent)

@@ -45,22 +45,14 @@ class Grants(NamedTuple):
     sets: frozenset[str] = frozenset()
     trees: frozenset[str] = frozenset()
 
-    def has_set(self, name: str) -> bool:
-        """Return whether a box with these grants may be in a replica set."""
-        return not self.sets.isdisjoint((name, ANY))
 
-    def has_tree(self, name: str) -> bool:
-        """Return whether a box with these grants may work on a shared tree."""
-        return not self.trees.isdisjoint((name, ANY))
+def is_granted(names: frozenset[str], name: str) -> bool:
+    """Return whether a name is among those of sets or trees that were granted."""
+    return not names.isdisjoint((name, ANY))
 
 
 def read_grants(sets: Iterable[str], trees: Iterable[str]) -> Grants:
-    """
-    Return the grants of some names.
-
-    Raises:
-        ConfigError: one is no name.
-    """
+    """Return the grants of some names, or raise ConfigError if one is no name."""
     found = Grants(frozenset(sets), frozenset(trees))
     for name in (*found.sets, *found.trees):
         if not name or len(name) > _LONGEST_NAME or not name.isprintable():
@@ -74,33 +66,18 @@ def load_grants(c: sa.Connection, box_id: int) -> Grants:
 
 
 def add_grants(c: sa.Connection, box_name: str, grants: Grants) -> None:
-    """
-    Let a box be in some more sets and trees.
-
-    Raises:
-        ConfigError: there is no such box.
-    """
+    """Let a box be in some more sets and trees. ConfigError: there is no such box."""
     add_new(c, box_grant, _rows(_get_box_id(c, box_name), grants))
 
 
 def remove_grants(c: sa.Connection, box_name: str, grants: Grants) -> None:
-    """
-    Take grants back (G2); those that the box does not have are left out.
-
-    Raises:
-        ConfigError: there is no such box.
-    """
+    """Take grants back (G2), those that the box has. ConfigError: there is no such box."""
     for row in _rows(_get_box_id(c, box_name), grants):
         c.execute(sa.delete(box_grant).filter_by(**row))
 
 
 def get_grants(c: sa.Connection, box_name: str) -> Grants:
-    """
-    Return what a box may be in, by its name.
-
-    Raises:
-        ConfigError: there is no such box.
-    """
+    """Return what a box may be in, by its name. ConfigError: there is no such box."""
     return load_grants(c, _get_box_id(c, box_name))
 
 
@@ -164,20 +141,18 @@ _NOTHING_STORED: dict[str, Any] = {"settled_tree": None, "settled_at": None}
 
 def update_members(c: sa.Connection, box_id: int, roots: Iterable[AnnouncedRoot], now: int) -> set[int]:
     """
-    Store the roots that a box has; all others of it are not reported any more.
+    Store the roots that a box has; all others of it are not reported any more. Return the sets whose members changed.
 
     A root in a set that was not granted to the box is stored as one without a set, with the name that was refused.
-
-    Returns:
-        The sets whose members changed.
     """
     known = {row.root_id: row for row in c.execute(sa.select(member).where(member.c.box_id == box_id))}
     changed: set[int] = set()
-    grants = load_grants(c, box_id)
+    granted = load_grants(c, box_id).sets
     for root in roots:
-        is_granted = root.set_name is not None and grants.has_set(root.set_name)
-        set_id = _get_set(c, root.set_name, now) if root.set_name is not None and is_granted else None
-        values = _values(root, set_id) | {"refused_set": None if is_granted else root.set_name}
+        name = root.set_name
+        refused = None if name is None or is_granted(granted, name) else name
+        set_id = None if name is None or refused is not None else _get_set(c, name, now)
+        values = _values(root, set_id) | {"refused_set": refused}
         row = known.pop(root.root_id, None)
         if row is None:
             c.execute(sa.insert(member).values(box_id=box_id, root_id=root.root_id, **values))
@@ -216,9 +191,7 @@ def find_wanting(c: sa.Connection, box_id: int) -> tuple[list[int], list[str]]:
     """
     Return what is wrong with the roots that a box reports.
 
-    Returns:
-        The numbers of those, as on the box, whose announced tree is not what is stored; and the names of the sets that
-        it may not be in.
+    The numbers of those, as on the box, whose announced tree is not what is stored; and the sets that it may not be in.
     """
     columns = member.c.root_id, member.c.set_id, member.c.announced_tree, member.c.settled_tree, member.c.refused_set
     query = sa.select(*columns).where(member.c.box_id == box_id, member.c.removed_at.is_(None))

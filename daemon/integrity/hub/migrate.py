@@ -21,13 +21,10 @@ from integrity.hub.database import HubDatabase, read_revision
 
 def migrate(database: HubDatabase) -> str | None:
     """
-    Run all migrations that are missing.
+    Run all migrations that are missing; return the revision that the database had before. None: it was empty.
 
     Args:
         database: opened with ``any_revision``.
-
-    Returns:
-        The revision that it had before; None: it was empty.
 
     Raises:
         HubDatabaseError: a step failed, or the database was made by a newer version; it is unchanged.

@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from integrity.config import format_size
-from integrity.errors import AppError
+from integrity.errors import CallRefused
 from integrity.hub.database import HubDatabase, add_new
 from integrity.hub.forgetting import forget_unused
 from integrity.hub.reported import AnnouncedRoot, SentFolder, parent_of
@@ -54,17 +54,8 @@ _ESCAPED_TIMES = 3
 _COUNTED_EVERY_S = 600
 
 
-class QuotaReached(AppError):
-    """Say that a box has stored as much as it may."""
-
-
 class BoxQuota:
-    """
-    Charges boxes for what they store.
-
-    Args:
-        limit_bytes: of one box.
-    """
+    """Charges boxes for what they store, each up to the limit."""
 
     def __init__(self, database: HubDatabase, limit_bytes: int, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -73,12 +64,7 @@ class BoxQuota:
         self._counting: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
 
     def charge(self, box_id: int, size_bytes: int) -> None:
-        """
-        Charge a box for what it is about to store (Q1).
-
-        Raises:
-            QuotaReached: it has stored as much as it may.
-        """
+        """Charge a box for what it is about to store (Q1), or raise CallRefused if it has stored all that it may."""
         if not size_bytes or self._add(box_id, size_bytes):
             return
         with self._counting[box_id]:  # other calls of the box wait for the result
@@ -86,10 +72,12 @@ class BoxQuota:
                 self._count(box_id)
             is_charged = self._add(box_id, size_bytes)
         if not is_charged:
-            raise QuotaReached(
+            raise CallRefused(
+                507,
+                "box_limit",
                 f"this box has stored all that it may in the database of the hub, {format_size(self._limit_bytes)};"
                 " nothing more is taken from it. If it needs more, the owner of the hub raises box_limit in"
-                " [hub_server]; else `integrity hub revoke --forget BOX` there removes it"
+                " [hub_server]; else `integrity hub revoke --forget BOX` there removes it",
             )
 
     def _add(self, box_id: int, size_bytes: int) -> bool:

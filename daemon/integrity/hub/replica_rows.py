@@ -14,7 +14,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice, repeat
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from integrity.errors import ConfigError
 from integrity.files.excludes import Excludes
+from integrity.hub.database import chunked
 from integrity.hub.replica_verdict import (
     HOLDING_OF_KIND,
     ContentDifferences,
@@ -202,9 +203,13 @@ def load_files(
     c: sa.Connection, set_id: int, members: Sequence[SetMember], keys: Sequence[FileKey], noted: Noted
 ) -> Iterator[DisputedFile]:
     """Return some files; those that no member has are left out."""
-    groups = _find_groups(c, set_id, members, keys)
-    while some := list(islice(groups, FILES_AT_ONCE)):
-        yield from _complete(c, members, some, noted)
+    views = _ReplicaViews(members)
+    for groups in chunked(_find_groups(c, set_id, members, keys), FILES_AT_ONCE):
+        former = _find_former(c, members, groups)
+        for group in groups:
+            about = noted.get(group.key, ())
+            rows = tuple(group.rows.get(one.id) for one in members)
+            yield DisputedFile(group.key, views.make(group, former, about), rows, about)
 
 
 def judge_disagreeing(
@@ -219,7 +224,7 @@ def judge_disagreeing(
     """
     cases = _Cases(members, judge)
     groups = (one for one in _find_disagreeing(c, members) if one.key not in skipped)
-    while some := list(islice(groups, FILES_AT_ONCE)):
+    for some in chunked(groups, FILES_AT_ONCE):
         former = _find_former(c, members, some)
         yield from ((one.key, cases.judge(one, former)) for one in some)
 
@@ -270,7 +275,7 @@ class _ReplicaViews:
     def make(self, group: _FileGroup, former: _Former, about: Collection[BoxFinding] = ()) -> tuple[ReplicaView, ...]:
         """Return a view for each member. ``former``: of files with several contents. ``about``: findings of boxes."""
         return tuple(
-            make_view(
+            _make_view(
                 one,
                 group.rows.get(one.id),
                 [finding.kind for finding in about if finding.member_id == one.id] if about else (),
@@ -313,8 +318,8 @@ def find_differing_folders(c: sa.Connection, members: Sequence[SetMember]) -> li
         found += [folder_id for folder_id, differs, _ in rows if differs]
         below = [folder_id for folder_id, _, is_below in rows if is_below]
         level = [
-            table.parent_id.in_(sa.select(folder.c.id).where(folder.c.id.in_(below[start : start + FOLDERS_AT_ONCE])))
-            for start in range(0, len(below), FOLDERS_AT_ONCE)
+            table.parent_id.in_(sa.select(folder.c.id).where(folder.c.id.in_(some)))
+            for some in chunked(below, FOLDERS_AT_ONCE)
         ]
     return sorted(found)
 
@@ -341,8 +346,7 @@ def _find_groups(
     c: sa.Connection, set_id: int, members: Sequence[SetMember], keys: Sequence[FileKey]
 ) -> Iterator[_FileGroup]:
     ids = [one.id for one in members]
-    for start in range(0, len(keys), FILES_AT_ONCE):
-        some = keys[start : start + FILES_AT_ONCE]
+    for some in chunked(keys, FILES_AT_ONCE):
         known = sa.select(folder.c.path, folder.c.id).where(
             folder.c.set_id == set_id, folder.c.path.in_({above for above, _ in some})
         )
@@ -360,8 +364,8 @@ def _find_groups(
 
 def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterator[_FileGroup]:
     ids, folder_ids = [one.id for one in members], find_differing_folders(c, members)
-    for start in range(0, len(folder_ids), FOLDERS_AT_ONCE):
-        is_here = file.c.member_id.in_(ids), file.c.folder_id.in_(folder_ids[start : start + FOLDERS_AT_ONCE])
+    for numbers in chunked(folder_ids, FOLDERS_AT_ONCE):
+        is_here = file.c.member_id.in_(ids), file.c.folder_id.in_(numbers)
         contents = (sa.func.count(file.c[name].distinct()) > 1 for name in ("size_bytes", "md5", "xxh3_128"))
         keys = sa.select(file.c.folder_id, file.c.name).where(*is_here).group_by(file.c.folder_id, file.c.name)
         some = keys.having(sa.or_(sa.func.count() < len(ids), *contents)).subquery().c
@@ -385,21 +389,7 @@ def _find_former(c: sa.Connection, members: Sequence[SetMember], groups: Sequenc
     return find_former(c, [one.id for one in members], keys) if keys else {}
 
 
-def _complete(
-    c: sa.Connection,
-    members: Sequence[SetMember],
-    groups: Sequence[_FileGroup],
-    findings: Noted,
-) -> Iterator[DisputedFile]:
-    """Add findings and former contents to some files."""
-    former, views = _find_former(c, members, groups), _ReplicaViews(members)
-    for group in groups:
-        about = findings.get(group.key, ())
-        rows = tuple(group.rows.get(one.id) for one in members)
-        yield DisputedFile(group.key, views.make(group, former, about), rows, about)
-
-
-def make_view(
+def _make_view(
     one: SetMember,
     row: ReportedFile | None,
     kinds: Collection[FindingKind],

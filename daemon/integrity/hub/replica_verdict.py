@@ -115,12 +115,7 @@ class ReplicaView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberVote:
-    """
-    What the vote says of one member.
-
-    Attributes:
-        sources: indexes of the members that have what this one needs, of the kind that ``source`` says.
-    """
+    """What the vote says of one member; ``sources``: the members that have what it needs, as ``source`` says."""
 
     ruling: Ruling
     certainty: HubCertainty
@@ -150,9 +145,7 @@ class ContentDifference(NamedTuple):
 
     Attributes:
         by_mtime: how the first one's is, as far as that holds whichever clock set either of the times (I4).
-        was_mine: the first one had the content of the second before.
-        was_theirs: the second one had the content of the first before.
-        had_common: both had the same content before.
+        was_mine, was_theirs, had_common: one had the content of the other before, the reverse, both the same.
     """
 
     by_mtime: ContentOrder

@@ -131,12 +131,7 @@ class JudgedFile:
 
 @dataclass(frozen=True, slots=True)
 class SetWords:
-    """
-    Write the findings of one set.
-
-    Args:
-        bodies: of findings of boxes, as they reported them, by box and number.
-    """
+    """Write the findings of one set. ``bodies``: of findings as boxes reported them, by box and number."""
 
     set_id: int
     set_name: str

@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from msgspec import Meta, Struct
 
-from integrity.errors import AppError, ProtocolError
+from integrity.errors import CallRefused, ProtocolError
 from integrity.model import FindingState
 from integrity.reporting import protocol
 from integrity.reporting.digest_tree import (
     MOST_BITS,
     READ_HOWS,
+    Buckets,
     FolderDigests,
     ReportedFile,
     digest_files,
-    find_bucket,
 )
 from integrity.reporting.forms import LONGEST_PATH, Hex, Number, OneLine, PathBytes, Signed, read_form
 from integrity.reporting.protocol import JsonObject, MessageKind
@@ -106,14 +106,7 @@ class AnnouncedRoot(
     frozen=True,
     rename={"root_id": "root", "set_name": "set", "file_count": "files", "byte_count": "bytes"},
 ):
-    """
-    A root in a heartbeat; see the columns of ``schema.member``.
-
-    Attributes:
-        set_name: name of its replica set; None: it is in none.
-        excludes: patterns.
-        tree: announced subtree digest of its top; None: no files are reported, or none are known yet.
-    """
+    """A root in a heartbeat; see the columns of ``schema.member``."""
 
     root_id: Number
     path: RootPath
@@ -269,12 +262,7 @@ class FolderLine(ComparedFolder, frozen=True):
 
 
 def read_call(kind: type[T], value: Mapping[str, object]) -> T:
-    """
-    Read a body, or the first line of one.
-
-    Raises:
-        ProtocolError: it is of another version of the protocol, or a value is missing, or none that it may be.
-    """
+    """Read a body, or the first line of one. ProtocolError: its version, or a value, is none that it may be."""
     if value.get("protocol") != protocol.VERSION:
         raise ProtocolError(f"this hub speaks version {protocol.VERSION} of the report protocol; update the older side")
     return read_form(kind, value)
@@ -290,18 +278,9 @@ def write_body(value: JsonObject) -> str:
     return text if len(text) <= _LONGEST_BODY else "{}"
 
 
-class WrongDigest(AppError):
-    """Say that the digests of a folder are not those of its files: both sides have to compare again."""
-
-
-class SentBuckets(NamedTuple):
-    """Some of the buckets of a folder's files; see digest_tree.py."""
-
-    bits: int
-    numbers: frozenset[int]
-
-    def has(self, name: bytes) -> bool:
-        return find_bucket(name, self.bits) in self.numbers
+def refuse_digest(message: str) -> CallRefused:
+    """Return the refusal of a folder whose digests are not those of its files: both sides have to compare again."""
+    return CallRefused(409, "wrong_digest", f"{message}; compare again")
 
 
 @dataclass(slots=True)
@@ -329,7 +308,7 @@ class SentFolder:
     is_begun: bool
     is_whole: bool
     files: list[ReportedFile] = field(default_factory=list)
-    buckets: SentBuckets | None = None
+    buckets: Buckets | None = None
 
     @property
     def is_in_one_call(self) -> bool:
@@ -337,14 +316,9 @@ class SentFolder:
         return self.has_files and self.is_begun and self.is_whole and self.buckets is None
 
     def check(self, digests: FolderDigests) -> None:
-        """
-        Compare with the digests of its files.
-
-        Raises:
-            WrongDigest: they differ.
-        """
+        """Require the digests of its files, or raise CallRefused."""
         if digests != (self.own, self.content):
-            raise WrongDigest("the digests of a folder are not those of its files; compare again")
+            raise refuse_digest("the digests of a folder are not those of its files")
 
 
 def read_folders(lines: Iterable[JsonObject]) -> list[SentFolder]:
@@ -353,7 +327,7 @@ def read_folders(lines: Iterable[JsonObject]) -> list[SentFolder]:
 
     Raises:
         ProtocolError: a line is no part of a folder, or parts are not in order.
-        WrongDigest: a folder that is here as a whole has other digests.
+        CallRefused: a folder that is here as a whole has other digests.
     """
     folders: list[SentFolder] = []
     for part in map(_read_part, read_form(list[FolderLine], [*lines])):
@@ -382,12 +356,7 @@ def parent_of(path: bytes) -> bytes | None:
 
 
 def require_order(files: list[ReportedFile]) -> None:
-    """
-    Require each name once, in the order of their bytes.
-
-    Raises:
-        ProtocolError: they are not.
-    """
+    """Require each name once, in the order of their bytes, or raise ProtocolError."""
     names = [file.name for file in files]
     if any(first >= second for first, second in pairwise(names)):
         raise ProtocolError("files: names are not in order, or one comes twice")
@@ -408,12 +377,7 @@ def _read_part(line: FolderLine) -> SentFolder:
 
 
 def read_file(line: FileLine) -> ReportedFile:
-    """
-    Read a file.
-
-    Raises:
-        ProtocolError: it has a name that no file has.
-    """
+    """Read a file, or raise ProtocolError if it has a name that no file has."""
     try:
         name = line.name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -426,13 +390,13 @@ def read_file(line: FileLine) -> ReportedFile:
     return ReportedFile(name, line.size_bytes, line.mtime_ns, *digests, *times, line.read_how, line.flags)
 
 
-def _read_buckets(line: FolderLine, files: Iterable[ReportedFile]) -> SentBuckets | None:
+def _read_buckets(line: FolderLine, files: Iterable[ReportedFile]) -> Buckets | None:
     if line.buckets is None or line.files is None:
         return None
     bits, numbers = line.buckets.bits, line.buckets.numbers
     if not 1 <= bits <= MOST_BITS or not (line.first and line.last) or any(one >= 1 << bits for one in numbers):
         raise ProtocolError("buckets: bits and numbers of buckets are needed, of a folder in one part")
-    found = SentBuckets(bits, frozenset(numbers))
+    found = Buckets(bits, frozenset(numbers))
     if not all(found.has(one.name) for one in files):
         raise ProtocolError("buckets: a file is in another bucket")
     return found

@@ -14,13 +14,13 @@ from integrity.alerts.channels import make_channels
 from integrity.config import Config
 from integrity.hub.alerts import send_alerts
 from integrity.hub.api import PREFIX, BoxApi
-from integrity.hub.box_checks import BoxLimits, check_boxes
+from integrity.hub.box_checks import BoxLimits, check_all_boxes
 from integrity.hub.database import HubDatabase
-from integrity.hub.forgetting import forget_unused, retain
+from integrity.hub.forgetting import retain
 from integrity.hub.pages.app import make_pages
 from integrity.hub.quota import BoxQuota
 from integrity.hub.schema import box
-from integrity.hub.shards.service import ShardApi, find_shard_duties, make_shard_hub
+from integrity.hub.shards.service import find_shard_duties, find_shard_routes, make_shard_hub
 from integrity.hub.votes import run_vote
 from integrity.hub.work import DAY_S, MINUTE_S, HubDuty, HubWork
 from integrity.web.endpoint import find_hub_endpoint
@@ -69,14 +69,14 @@ def run_hub(
     settings = config.hub_server
     endpoint = find_hub_endpoint(settings)
     endpoint.check_exposure()
-    shards = make_shard_hub(settings, database, folder)
+    quota = BoxQuota(database, settings.box_limit_bytes)
+    shards = make_shard_hub(settings, database, folder, quota)
     limits = BoxLimits(settings.silent_after_s, settings.box_limit_bytes)
     duties = make_duties(config, limits=limits, page_url=settings.public_url)
     work = HubWork(database, run_vote, [*duties, *find_shard_duties(shards)])
-    quota = BoxQuota(database, settings.box_limit_bytes)
     api = BoxApi(database, work, quota)
     pages = make_pages(config, database, passwords, token, work.parts.find_failing)
-    app = _split(api.make_app(ShardApi(shards, api.guard, quota).routes()), pages)
+    app = _split(api.make_app(find_shard_routes(shards, api.guard)), pages)
     gc.freeze()  # else each page of ten thousand boxes has all that was imported looked through for garbage
     serve(app, endpoint, protocol=HubProtocol, background=work.run, ready=ready)
 
@@ -95,9 +95,9 @@ def make_duties(config: Config, *, limits: BoxLimits, page_url: str) -> list[Hub
     send = partial(send_alerts, channels=channels, settings=config.alerts, hostname=host, page_url=page_url)
     return [
         HubDuty("store", MINUTE_S, _write_nothing_new, unless="nothing was stored of what boxes report"),
-        HubDuty("check_boxes", MINUTE_S, partial(_check_boxes, limits=limits), unless="boxes were not checked"),
+        HubDuty("check_boxes", MINUTE_S, partial(check_all_boxes, limits=limits), unless="boxes were not checked"),
         HubDuty("send_alerts", MINUTE_S, send, is_after_votes=True, unless="alerts were not sent"),
-        HubDuty("retain", DAY_S, _retain, unless="old rows were not deleted"),
+        HubDuty("retain", DAY_S, retain, unless="old rows were not deleted"),
     ]
 
 
@@ -106,13 +106,3 @@ def _write_nothing_new(database: HubDatabase, now: int) -> None:  # noqa: ARG001
     first = sa.select(sa.func.min(box.c.id)).scalar_subquery()
     with database.transaction() as c:
         c.execute(sa.update(box).where(box.c.id == first).values(worked_at=box.c.worked_at))
-
-
-def _check_boxes(database: HubDatabase, now: int, *, limits: BoxLimits) -> None:
-    with database.transaction() as c:
-        check_boxes(c, now, limits)
-
-
-def _retain(database: HubDatabase, now: int) -> None:
-    retain(database, now)
-    forget_unused(database)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.hub.database import load_files, replace_rows
+from integrity.hub.database import AT_ONCE, chunked, load_files, replace_rows
 from integrity.hub.replica_verdict import Version, do_differ
 from integrity.hub.schema import file, file_part, folder, former_file, member
 from integrity.reporting.digest_tree import ReportedFile
@@ -76,9 +75,7 @@ def find_former_of_paths(
     columns = folder.c.path, table.name, table.member_id, table.size_bytes, table.md5, table.xxh3_128
     query = sa.select(*columns).join(folder, folder.c.id == table.folder_id).where(table.member_id.in_(members))
     found: defaultdict[tuple[bytes, bytes], set[tuple[int, Version]]] = defaultdict(set)
-    wanted = sorted(keys)
-    for start in range(0, len(wanted), _PATHS_AT_ONCE):
-        some = set(wanted[start : start + _PATHS_AT_ONCE])
+    for some in map(set, chunked(sorted(keys), _PATHS_AT_ONCE)):
         paths = folder.c.path.in_({above for above, _ in some}), table.name.in_({name for _, name in some})
         for above, name, member_id, *version in c.execute(query.where(folder.c.set_id == set_id, *paths)):
             if (bytes(above), bytes(name)) in some:
@@ -86,7 +83,6 @@ def find_former_of_paths(
     return found
 
 
-AT_ONCE = 1000
 _PARTS_AT_ONCE = 20_000
 _VALUES = ReportedFile._fields
 
@@ -103,11 +99,12 @@ StoredKey = tuple[int, bytes]
 
 
 def find_stored(
-    c: sa.Connection, tree: TreeMember, *where: sa.ColumnElement[bool]
+    c: sa.Connection, member_id: int, *where: sa.ColumnElement[bool], table: sa.Table = file
 ) -> Iterator[tuple[int, ReportedFile]]:
-    """Yield stored files with the numbers of their folders, in the order of both."""
-    query = sa.select(file.c.folder_id, *(file.c[name] for name in _VALUES)).where(file.c.member_id == tree.id, *where)
-    rows = c.execute(query.order_by(file.c.folder_id, file.c.name).execution_options(yield_per=AT_ONCE))
+    """Yield files of a member with the numbers of their folders, in the order of both."""
+    columns = table.c.folder_id, *(table.c[name] for name in _VALUES)
+    query = sa.select(*columns).where(table.c.member_id == member_id, *where)
+    rows = c.execute(query.order_by(table.c.folder_id, table.c.name).execution_options(yield_per=AT_ONCE))
     return ((row[0], ReportedFile(*row[1:])) for row in rows)
 
 
@@ -117,7 +114,7 @@ def replace_folders(
     """Make some files all files of their folders. ``folders``: a few thousand files by the number of the folder."""
     old: dict[StoredKey, ReportedFile] = {}
     for ids in chunked(folders):
-        old.update(((number, one.name), one) for number, one in find_stored(c, tree, file.c.folder_id.in_(ids)))
+        old.update(((number, one.name), one) for number, one in find_stored(c, tree.id, file.c.folder_id.in_(ids)))
     replace_files(c, tree, old, {(number, one.name): one for number, some in folders.items() for one in some}, now)
 
 
@@ -155,16 +152,9 @@ def take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, now: int) -> 
         new = [ReportedFile(*row) for row in c.execute(query.where(file_part.c.name > after).limit(_PARTS_AT_ONCE))]
         is_last = len(new) < _PARTS_AT_ONCE
         until = [] if is_last else [file.c.name <= new[-1].name]
-        old = find_stored(c, tree, file.c.folder_id == folder_id, file.c.name > after, *until)
+        old = find_stored(c, tree.id, file.c.folder_id == folder_id, file.c.name > after, *until)
         replace_files(
             c, tree, {(folder_id, one.name): one for _, one in old}, {(folder_id, one.name): one for one in new}, now
         )
         after = after if is_last else new[-1].name
     c.execute(sa.delete(file_part).where(*mine))
-
-
-def chunked(values: Iterable[Any], at_once: int = AT_ONCE) -> Iterator[list[Any]]:
-    """Yield lists of a thousand values each, or fewer in the end."""
-    remaining = iter(values)
-    while chunk := list(islice(remaining, at_once)):
-        yield chunk

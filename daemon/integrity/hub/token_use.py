@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from integrity import program
 from integrity.config import format_duration
-from integrity.errors import AppError, printable
+from integrity.errors import CallRefused, printable
 from integrity.hub import audit
 from integrity.hub.database import replace_rows
 from integrity.hub.ingest import CallingBox
@@ -39,19 +39,6 @@ BEAT_S = 400
 
 _MOST_RUNS = 8
 """Runs of a box that are remembered: a stolen token could be used to make up any number."""
-
-
-class TokenInUse(AppError):
-    """
-    Say that another machine uses the token, or may.
-
-    Attributes:
-        retry_after_s: when the same may be tried again; None: a person has to do something first.
-    """
-
-    def __init__(self, message: str, retry_after_s: int | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 class _Run(NamedTuple):
@@ -75,12 +62,12 @@ class _Run(NamedTuple):
         return min(self.seen_at, other.seen_at) - max(self.first_at, other.first_at) > SLACK_S
 
 
-def note_use(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, now: int) -> TokenInUse | None:
+def note_use(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, now: int) -> CallRefused | None:
     """
-    Record who sent a heartbeat.
+    Record who sent a heartbeat, which is to be committed in any case.
 
     Returns:
-        Why the heartbeat may not be stored; None: it may. What was recorded is to be committed in both cases.
+        Why the heartbeat may not be stored; None: it may.
     """
     if beat.run is None:
         return None  # of a version that has no number
@@ -109,7 +96,7 @@ def _judge(
     row: Any,
     beat: BoxHeartbeat,
     now: int,
-) -> TokenInUse | None:
+) -> CallRefused | None:
     mine = box.c.id == reporter.box_id
     shared_by = row.shared_by
     if shared_by is not None and not others and now - own.first_at >= LIVE_S:
@@ -126,7 +113,7 @@ def _judge(
         values = {"shared_by": shared_by, "seen_at": now, "sentence": sentence, "state": "gap"}
         c.execute(sa.update(box).where(mine).values(**values))
         return _refuse(reporter.name, shared_by)
-    continues = beat.stream == _bytes(row.stream) and beat.newest >= row.last_number
+    continues = beat.stream == row.stream and beat.newest >= row.last_number
     waits = [(_find_wait(own, one, now, continues=continues), one) for one in others if one.is_accepted]
     left_s, holder = max(waits, default=(0, own), key=lambda one: one[0])
     return _ask_to_wait(reporter.name, holder, left_s, now) if left_s > 0 else None
@@ -141,9 +128,11 @@ def _find_wait(own: _Run, other: _Run, now: int, *, continues: bool) -> int:
     return 0 if is_same_machine else (BEAT_S if continues else LIVE_S) - silent_s
 
 
-def _ask_to_wait(name: str, holder: _Run, left_s: int, now: int) -> TokenInUse:
+def _ask_to_wait(name: str, holder: _Run, left_s: int, now: int) -> CallRefused:
     ago, left = format_duration(max(1, now - holder.seen_at)), format_duration(left_s)
-    return TokenInUse(
+    return CallRefused(
+        409,
+        "token_in_use",
         f"{holder.words} reported with the token of {name} {ago} ago. If that was this machine before it was started"
         f" again or restored, wait: its reports are taken in {left}. If not, this machine needs a token of its own: on"
         " the hub, run `integrity hub add BOX` with another name, then here `integrity hub join URL`",
@@ -151,9 +140,9 @@ def _ask_to_wait(name: str, holder: _Run, left_s: int, now: int) -> TokenInUse:
     )
 
 
-def _refuse(name: str, shared_by: str) -> TokenInUse:
+def _refuse(name: str, shared_by: str) -> CallRefused:
     remedy = describe_remedy(name, lambda words: f"integrity {words}")  # the box reads it, not the hub's machine
-    return TokenInUse(f"two machines use the token of {name}: {shared_by}. {remedy}")
+    return CallRefused(409, "token_in_use", f"two machines use the token of {name}: {shared_by}. {remedy}")
 
 
 def describe_remedy(name: str, command: Callable[[str], str] = program.command) -> str:
@@ -173,34 +162,22 @@ def describe_remedy(name: str, command: Callable[[str], str] = program.command) 
 
 
 def require_free(c: sa.Connection, reporter: CallingBox, machine: bytes, now: int) -> None:
-    """
-    Require that no other machine reports with a token, before a machine begins to use it.
-
-    Args:
-        reporter: whose token it is.
-        machine: which machine wants to use it; see ``BoxHeartbeat.machine``.
-
-    Raises:
-        TokenInUse: another one does.
-    """
+    """Require that no other machine reports with a token, before a machine begins to use it, or raise CallRefused."""
     for one in _load_runs(c, reporter.box_id):
         if one.seen_at >= now - LIVE_S and one.machine is not None and one.machine != machine:
             ago = format_duration(max(1, now - one.seen_at))
-            raise TokenInUse(
+            raise CallRefused(
+                409,
+                "token_in_use",
                 f"this is the token of {reporter.name}, and another machine uses it: {one.words} reported {ago} ago."
                 " Nothing was changed. Each machine needs a token of its own: on the hub, run `integrity hub add BOX`"
                 " with another name. If that was this machine before it was started again, wait"
-                f" {format_duration(LIVE_S)}, and join again"
+                f" {format_duration(LIVE_S)}, and join again",
             )
 
 
 def require_sole(c: sa.Connection, reporter: CallingBox) -> None:
-    """
-    Require that two machines do not use a token (U2).
-
-    Raises:
-        TokenInUse: they do.
-    """
+    """Require that two machines do not use a token (U2), or raise CallRefused."""
     shared_by = c.execute(sa.select(box.c.shared_by).where(box.c.id == reporter.box_id)).scalar()
     if shared_by is not None:
         raise _refuse(reporter.name, shared_by)
@@ -210,11 +187,7 @@ def _load_runs(c: sa.Connection, box_id: int) -> list[_Run]:
     """Return the runs of a box, those that were seen last first."""
     query = sa.select(*(box_run.c[name] for name in _Run._fields)).where(box_run.c.box_id == box_id)
     rows = c.execute(query.order_by(box_run.c.seen_at.desc())).all()
-    return [_Run(*row)._replace(run=bytes(row.run), machine=_bytes(row.machine)) for row in rows]
-
-
-def _bytes(value: object) -> bytes | None:
-    return None if value is None else bytes(value)  # type: ignore[call-overload]  # memoryview, or bytes
+    return [_Run(*row) for row in rows]
 
 
 def _see(known: _Run | None, reporter: CallingBox, beat: BoxHeartbeat, now: int) -> _Run:
@@ -224,5 +197,4 @@ def _see(known: _Run | None, reporter: CallingBox, beat: BoxHeartbeat, now: int)
 
 
 def _record(c: sa.Connection, reporter: CallingBox, now: int, outcome: str) -> None:
-    who = f"box:{reporter.name}"
-    audit.record(c, at=now, who=who, address=reporter.address, verb="token_use", subject=reporter.name, outcome=outcome)
+    audit.record_box(c, reporter.name, reporter.address, now, "token_use", reporter.name, outcome)

@@ -13,20 +13,18 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.errors import ProtocolError
+from integrity.errors import CallRefused, ProtocolError
 from integrity.files.excludes import find_parents
-from integrity.hub.database import HubDatabase, add_new, load_files, replace_rows
-from integrity.hub.reported import ComparedFolder, SentFolder, WrongDigest, parent_of
+from integrity.hub.database import HubDatabase, add_new, chunked, load_files, replace_rows
+from integrity.hub.reported import ComparedFolder, SentFolder, parent_of, refuse_digest
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.hub.stored_files import (
-    AT_ONCE,
     StoredKey,
     TreeMember,
-    chunked,
     find_stored,
     keep_gone,
     replace_files,
@@ -35,7 +33,6 @@ from integrity.hub.stored_files import (
 )
 from integrity.reporting.digest_tree import (
     BucketDigests,
-    FilesDigest,
     ReportedFile,
     choose_bits,
     digest_files,
@@ -43,7 +40,6 @@ from integrity.reporting.digest_tree import (
 )
 
 _DIGESTED_AT_ONCE = 20_000
-_FILE = tuple(file_part.c[name] for name in ReportedFile._fields)
 
 
 class Differences(NamedTuple):
@@ -53,16 +49,15 @@ class Differences(NamedTuple):
     below: list[int]
 
 
-def find_tree_member(c: sa.Connection, box_id: int, root_id: int, *, locks: bool = False) -> TreeMember | None:
-    """Return the member of a root; None: the box did not report the root, or it is in no set."""
-    query = sa.select(member.c.id, member.c.set_id).where(
-        member.c.box_id == box_id,
-        member.c.root_id == root_id,
-        member.c.set_id.is_not(None),
-        member.c.removed_at.is_(None),
-    )
+def get_tree_member(c: sa.Connection, box_id: int, root_id: int, *, locks: bool = False) -> TreeMember:
+    """Return the member of a root. CallRefused: the box did not report the root, or it is in no set."""
+    mine = member.c.box_id == box_id, member.c.root_id == root_id
+    is_reported = member.c.set_id.is_not(None), member.c.removed_at.is_(None)
+    query = sa.select(member.c.id, member.c.set_id).where(*mine, *is_reported)
     row = c.execute(query.with_for_update() if locks else query).first()
-    return None if row is None else TreeMember(*row)
+    if row is None:
+        raise CallRefused(404, "unknown_root", "the root is not in a replica set, as the last heartbeat says")
+    return TreeMember(*row)
 
 
 def compare(c: sa.Connection, tree: TreeMember, asked: Sequence[ComparedFolder]) -> Differences:
@@ -79,34 +74,31 @@ def compare(c: sa.Connection, tree: TreeMember, asked: Sequence[ComparedFolder])
     )
 
 
-def store_folders(database: HubDatabase, box_id: int, root_id: int, sent: Sequence[SentFolder], now: int) -> int | None:
+def store_folders(database: HubDatabase, box_id: int, root_id: int, sent: Sequence[SentFolder], now: int) -> int:
     """
-    Store folders, and parts of folders.
-
-    Returns:
-        The number of folders that are complete now; None: there is no such member.
+    Store folders, and parts of folders; return how many are complete now.
 
     Raises:
         ProtocolError: a part does not continue those before it.
-        WrongDigest: a folder of several calls has other digests than its files. Nothing of this call is stored.
+        CallRefused: there is no such member; or a folder of several calls has other digests than its files. Nothing of
+            this call is stored.
     """
     # In a transaction of its own: other members of the set insert the same folders, and must not wait for the files.
     with database.transaction() as c:
-        tree = find_tree_member(c, box_id, root_id)
-        if tree is None:
-            return None
-        _add_folders(c, tree, sent)
+        _add_folders(c, get_tree_member(c, box_id, root_id), sent)
     with database.transaction() as c:
-        if find_tree_member(c, box_id, root_id, locks=True) != tree:
-            return None
-        return _store(c, tree, sent, now)
+        return _store(c, get_tree_member(c, box_id, root_id, locks=True), sent, now)
 
 
 def _add_folders(c: sa.Connection, tree: TreeMember, sent: Iterable[SentFolder]) -> None:
-    paths = {path for each in sent for path in (each.path, parent_of(each.path)) if path is not None}
-    known = set(_find_folders(c, tree, paths))
+    paths = _find_paths(sent)
     # Sorted, so that two members who insert the same can't wait for each other in a circle.
-    add_new(c, folder, [{"set_id": tree.set_id, "path": path} for path in sorted(paths - known)])
+    new = sorted(paths - _find_folders(c, tree, paths).keys())
+    add_new(c, folder, [{"set_id": tree.set_id, "path": path} for path in new])
+
+
+def _find_paths(sent: Iterable[SentFolder]) -> set[bytes]:
+    return {path for each in sent for path in (each.path, parent_of(each.path)) if path is not None}
 
 
 def _find_folders(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) -> dict[bytes, int]:
@@ -118,10 +110,10 @@ def _find_folders(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) 
 
 
 def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: int) -> int:
-    paths = {path for each in sent for path in (each.path, parent_of(each.path)) if path is not None}
+    paths = _find_paths(sent)
     ids = _find_folders(c, tree, paths)
     if len(ids) < len(paths):
-        raise WrongDigest("a folder was forgotten before its files were stored; compare again")
+        raise refuse_digest("a folder was forgotten before its files were stored")
     whole = [each for each in sent if each.is_whole]
     _require_same_files(c, tree, {ids[each.path]: each.own for each in sent if not each.has_files})
     for each in sent:
@@ -136,7 +128,19 @@ def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: 
     for each in whole:
         if not each.is_begun:
             _take_parts(c, tree, ids[each.path], each, now)
-    replace_rows(c, member_folder, [_folder_values(tree, ids, each) for each in whole])
+    rows = [
+        {
+            "member_id": tree.id,
+            "folder_id": ids[each.path],
+            "parent_id": None if (parent := parent_of(each.path)) is None else ids[parent],
+            "own": each.own,
+            "content": each.content,
+            "subtree": each.subtree,
+            "is_checked": 0,
+        }
+        for each in whole
+    ]
+    replace_rows(c, member_folder, rows)
     _mark_unchecked(c, tree, {path for each in whole for path in find_parents(each.path)})
     c.execute(sa.update(member).where(member.c.id == tree.id).values(settled_tree=None))
     return len(whole)
@@ -149,20 +153,7 @@ def _require_same_files(c: sa.Connection, tree: TreeMember, expected: dict[int, 
         found = c.execute(query.where(member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(chunk)))
         stored = {row.folder_id: row.own for row in found}
         if any(stored.get(folder_id) != expected[folder_id] for folder_id in chunk):
-            raise WrongDigest("a folder that came without its files has others here; compare again")
-
-
-def _folder_values(tree: TreeMember, ids: dict[bytes, int], sent: SentFolder) -> dict[str, Any]:
-    parent = parent_of(sent.path)
-    return {
-        "member_id": tree.id,
-        "folder_id": ids[sent.path],
-        "parent_id": None if parent is None else ids[parent],
-        "own": sent.own,
-        "content": sent.content,
-        "subtree": sent.subtree,
-        "is_checked": 0,
-    }
+            raise refuse_digest("a folder that came without its files has others here")
 
 
 def _store_part(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder) -> None:
@@ -181,22 +172,16 @@ def _store_part(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFo
 def _replace_buckets(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder, now: int) -> None:
     """Replace the files of some buckets, if all files have the digests of the folder then."""
     old: dict[StoredKey, ReportedFile] = {}
-    digest = FilesDigest()
-    for one in merge(_set_apart(find_stored(c, tree, file.c.folder_id == folder_id), sent, old), sent.files):
-        digest.add(one)
-    sent.check(digest.digests())
+
+    def find_others() -> Iterator[ReportedFile]:
+        for _, one in find_stored(c, tree.id, file.c.folder_id == folder_id):
+            if sent.buckets is not None and sent.buckets.has(one.name):
+                old[folder_id, one.name] = one
+            else:
+                yield one
+
+    sent.check(digest_files(merge(find_others(), sent.files)))
     replace_files(c, tree, old, {(folder_id, one.name): one for one in sent.files}, now)
-
-
-def _set_apart(
-    stored: Iterable[tuple[int, ReportedFile]], sent: SentFolder, old: dict[StoredKey, ReportedFile]
-) -> Iterator[ReportedFile]:
-    """Yield stored files that are not in the buckets that were sent; put the others into ``old``."""
-    for folder_id, one in stored:
-        if sent.buckets is not None and sent.buckets.has(one.name):
-            old[folder_id, one.name] = one
-        else:
-            yield one
 
 
 def digest_buckets(c: sa.Connection, tree: TreeMember, path: bytes) -> bytes:
@@ -205,7 +190,7 @@ def digest_buckets(c: sa.Connection, tree: TreeMember, path: bytes) -> bytes:
         where = file.c.member_id == tree.id, file.c.folder_id == folder_id
         count = c.execute(sa.select(sa.func.count()).select_from(file).where(*where)).scalar_one()
         digests = BucketDigests(choose_bits(count))
-        for _, one in find_stored(c, tree, *where):
+        for _, one in find_stored(c, tree.id, *where):
             digests.add(one)
         return digests.pack() if count else b""
     return b""
@@ -213,9 +198,8 @@ def digest_buckets(c: sa.Connection, tree: TreeMember, path: bytes) -> bytes:
 
 def _take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder, now: int) -> None:
     """Make the parts of a folder its files, if they have its digests."""
-    where = (file_part.c.member_id == tree.id, file_part.c.folder_id == folder_id)
-    rows = c.execute(sa.select(*_FILE).where(*where).order_by(file_part.c.name).execution_options(yield_per=AT_ONCE))
-    sent.check(digest_files(ReportedFile(*row) for row in rows))
+    parts = find_stored(c, tree.id, file_part.c.folder_id == folder_id, table=file_part)
+    sent.check(digest_files(one for _, one in parts))
     take_parts(c, tree, folder_id, now)
 
 
@@ -255,10 +239,9 @@ def _mark_unchecked(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]
 
 def digest_subtrees(c: sa.Connection, tree: TreeMember, *, at_once: int = _DIGESTED_AT_ONCE) -> bool:
     """
-    Digest subtrees that changed, from the inside out (T2).
+    Digest subtrees that changed, from the inside out (T2); return whether there are more.
 
-    Returns:
-        Whether there are more. Others may write meanwhile: a tree may have a million folders.
+    Others may write meanwhile: a tree may have a million folders.
     """
     # A path is longer than that of each folder above it, and all above a change are unchecked.
     length = sa.func.length(folder.c.path)
@@ -273,10 +256,9 @@ def digest_subtrees(c: sa.Connection, tree: TreeMember, *, at_once: int = _DIGES
 
 def settle(c: sa.Connection, tree: TreeMember, announced: bytes, now: int) -> bool:
     """
-    Record that what is stored is what the box has, if it is: all subtrees were digested (T2).
+    Record that what is stored is what the box has, if it is: all subtrees were digested (T2). Return whether it is.
 
-    Returns:
-        Whether it is; if not, the box finds by ``compare`` what it has to send again.
+    If it is not, the box finds by ``compare`` what it has to send again.
     """
     c.execute(sa.delete(file_part).where(file_part.c.member_id == tree.id))
     top = sa.select(member_folder.c.subtree).join_from(member_folder, folder)

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from integrity.hub import findings
 from integrity.hub.box_reports import JsonObject, read_body
-from integrity.hub.database import HubDatabase
+from integrity.hub.database import HubDatabase, chunked
 from integrity.hub.kinds import HUB_KINDS, VOTED, HubCertainty, HubFindingKind
 from integrity.hub.members import read_changes
 from integrity.hub.renames import Rename, group_renames, pair_names
@@ -54,7 +54,6 @@ MOST_RENAMED = 100_000
 """Of the files that members lack so many are looked for under other names: their contents are kept in memory."""
 
 _EXAMPLES = 3
-_BODIES_AT_ONCE = 500
 
 
 class VoteResult(NamedTuple):
@@ -280,10 +279,10 @@ def _load_bodies(c: sa.Connection, wanted: Iterable[tuple[int, int]]) -> dict[tu
         numbers.setdefault(box_id, []).append(number)
     found: dict[tuple[int, int], JsonObject] = {}
     for box_id, all_numbers in numbers.items():
-        for start in range(0, len(all_numbers), _BODIES_AT_ONCE):
-            is_wanted = box_finding.c.number.in_(all_numbers[start : start + _BODIES_AT_ONCE])
-            # The same number may stand beside it, resolved: of a stream that was replaced.
-            where = box_finding.c.box_id == box_id, box_finding.c.resolved_at.is_(None), is_wanted
-            for number, body in c.execute(sa.select(box_finding.c.number, box_finding.c.body).where(*where)):
+        # The same number may stand beside it, resolved: of a stream that was replaced.
+        mine = box_finding.c.box_id == box_id, box_finding.c.resolved_at.is_(None)
+        query = sa.select(box_finding.c.number, box_finding.c.body).where(*mine)
+        for some in chunked(all_numbers):
+            for number, body in c.execute(query.where(box_finding.c.number.in_(some))):
                 found[box_id, number] = read_body(body)
     return found

@@ -36,15 +36,7 @@ _LONGEST_REASON = 300
 
 
 class FailingPart(NamedTuple):
-    """
-    A part that does not work.
-
-    Attributes:
-        name: for programs.
-        words: a clause for people, such as "alerts are not sent".
-        lasts_s: for how long.
-        reason: why; empty: it is not known.
-    """
+    """A part that does not work, for how long, and why, if known; ``words``: a clause such as "alerts are not sent"."""
 
     name: str
     words: str
@@ -71,12 +63,7 @@ class _PartState:
 
 
 class PartWatch:
-    """
-    Notes which parts work. Any thread may use it.
-
-    Args:
-        monotonic: seconds; they stand still while the machine sleeps.
-    """
+    """Notes which parts work. Any thread may use it."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -141,13 +128,10 @@ _POLL_S = 5.0
 
 class HubDuty(NamedTuple):
     """
-    Something that is done again and again, and when the hub starts.
+    Something that is done again and again, when the hub starts, and perhaps after each vote.
 
     Attributes:
-        name: for ``parts``.
-        every_s: how often.
         run: does it; gets the database and the time, seconds UTC.
-        is_after_votes: also after each vote.
         unless: what is so while it fails, for people.
     """
 
@@ -167,12 +151,7 @@ class _Job(NamedTuple):
 
 class HubWork:
     """
-    The jobs, and the loop that runs them.
-
-    Args:
-        vote: compares the members of a set; gets the database, its number and the time.
-        duties: what is due again and again.
-        monotonic: seconds, for what is due, and for how long something does not work.
+    The jobs, and the loop that runs them: votes of a set, by its number and the time, and duties.
 
     Attributes:
         is_running: jobs are found and run.

@@ -136,7 +136,9 @@ class HubClient:
         """Send a body once and return that of the answer, whatever it is; otherwise as ``call``."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
         if len(body) >= _SMALL_BYTES and kind != PACKED and self._has_zstd:
-            body = _compress(body)
+            from zstandard import ZstdCompressor  # here, for it is a library of an extra
+
+            body = ZstdCompressor(level=3).compress(body)
             headers["Content-Encoding"] = ZSTD
         answer = self._await(path, body, headers, self._timeout_s * patience)
         if answer.status != http.client.OK:
@@ -268,9 +270,3 @@ class HubClient:
         kind = HubAway if answer.status in _LATER else HubError
         words = f"{self._host} answered {answer.status}: {shown}"
         return kind(words, status=answer.status, code=code, retry_after_s=answer.retry_after_s)
-
-
-def _compress(body: bytes) -> bytes:
-    import zstandard
-
-    return zstandard.ZstdCompressor(level=3).compress(body)

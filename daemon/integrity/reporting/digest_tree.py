@@ -35,6 +35,7 @@ from typing import NamedTuple
 import xxhash
 
 from integrity.model import ReadHow
+from integrity.reporting.protocol import to_text
 
 FROZEN = 1
 """A finding on the content of the file is open on its box: the digests are those of the content as recorded before."""
@@ -57,13 +58,12 @@ _BUCKET_MASK = (1 << 8 * _BUCKET_BYTES) - 1
 
 class ReportedFile(NamedTuple):
     """
-    What a box reports of one file of a replica set.
+    What a box reports of one file of a replica set. Times are seconds UTC.
 
     Attributes:
         name: in its folder, any bytes without "/" and NUL.
-        md5: 16 bytes, or None.
-        xxh3_128: 16 bytes, or None.
-        recorded_at: when this content was recorded, seconds UTC.
+        md5, xxh3_128: 16 bytes, or None.
+        recorded_at: when this content was recorded.
         verified_at: when it was last found equal to the record; None: never re-read.
         read_how: index in ``READ_HOWS``.
         flags: ``FROZEN`` and ``SUSPECT``, added.
@@ -118,12 +118,7 @@ def digest_files(files: Iterable[ReportedFile]) -> FolderDigests:
 
 
 class BucketDigests:
-    """
-    Digests of the files of a folder in buckets.
-
-    Args:
-        bits: 2 ** bits buckets.
-    """
+    """Digests of the files of a folder in ``2 ** bits`` buckets."""
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
@@ -150,6 +145,16 @@ class BucketDigests:
 
 def find_bucket(name: bytes, bits: int) -> int:
     return int(xxhash.xxh3_64_intdigest(name)) >> (64 - bits)
+
+
+class Buckets(NamedTuple):
+    """Some of the buckets of a folder's files."""
+
+    bits: int
+    numbers: frozenset[int]
+
+    def has(self, name: bytes) -> bool:
+        return find_bucket(name, self.bits) in self.numbers
 
 
 def choose_bits(files: int) -> int:
@@ -194,7 +199,7 @@ def digest_subtree(own: bytes, folders: Iterable[tuple[bytes, bytes]]) -> bytes:
 def file_values(file: ReportedFile) -> list[object]:
     """Write a file as the array of its line."""
     return [
-        file.name.decode("utf-8", "surrogateescape"),
+        to_text(file.name),
         file.size_bytes,
         file.mtime_ns,
         file.md5.hex() if file.md5 else None,

@@ -62,12 +62,7 @@ class PathBytes(bytes):
 
 
 def read_form(kind: type[T], value: object) -> T:
-    """
-    Read an object, which may have more values than its class.
-
-    Raises:
-        ProtocolError: a value is missing, or none that it may be.
-    """
+    """Read an object, which may have more values than its class, or raise ProtocolError."""
     try:
         return msgspec.convert(value, kind, dec_hook=_read)
     except (msgspec.ValidationError, UnicodeError) as error:  # the latter: a lone surrogate in place of a known word

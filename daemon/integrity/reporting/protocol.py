@@ -77,6 +77,11 @@ class ReportMessage(NamedTuple):
     body: JsonObject
 
 
+def to_text(path: bytes) -> str:
+    """Write a path as the text that it is in JSON (I4)."""
+    return path.decode("utf-8", "surrogateescape")
+
+
 def encode(value: object) -> bytes:
     """Write one JSON value as one line, without its end."""
     return json.dumps(value, separators=(",", ":")).encode("ascii")
@@ -87,12 +92,7 @@ def encode_lines(values: Iterable[object]) -> bytes:
 
 
 def decode(data: bytes) -> JsonObject:
-    """
-    Read one JSON object.
-
-    Raises:
-        ProtocolError: it is none.
-    """
+    """Read one JSON object, or raise ProtocolError."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -103,12 +103,7 @@ def decode(data: bytes) -> JsonObject:
 
 
 def decode_lines(body: bytes) -> Iterator[JsonObject]:
-    """
-    Read JSON lines.
-
-    Raises:
-        ProtocolError: a line is no JSON object, or too long, or there are too many.
-    """
+    """Read JSON lines. ProtocolError: a line is no object, or too long, or there are too many."""
     lines = body.splitlines()
     if len(lines) > MOST_LINES + 1:
         raise ProtocolError(f"{len(lines):,} lines; at most {MOST_LINES:,} and a header")
@@ -158,12 +153,7 @@ def cut(values: Iterable[T], write: Callable[[T], object], most_bytes: int) -> I
 
 
 def read_indexes(answer: JsonObject, name: str, count: int) -> list[int]:
-    """
-    Read a list of indexes of lines, each once: what is asked about them again must not become more.
-
-    Raises:
-        ProtocolError: it is none.
-    """
+    """Read indexes of lines. ProtocolError: one is none, or comes twice: what is asked again must not become more."""
     found = answer.get(name)
     if not isinstance(found, list) or not all(type(one) is int and 0 <= one < count for one in found):
         raise ProtocolError(f"the answer has no list of lines as {name!r}")
@@ -173,12 +163,7 @@ def read_indexes(answer: JsonObject, name: str, count: int) -> list[int]:
 
 
 def read_base64(answer: JsonObject, name: str) -> bytes:
-    """
-    Read bytes that are written in base64.
-
-    Raises:
-        ProtocolError: there are none.
-    """
+    """Read bytes that are written in base64, or raise ProtocolError."""
     text = answer.get(name)
     try:
         return b64decode(text if isinstance(text, str) else "?", validate=True)

@@ -43,6 +43,7 @@ from integrity.reporting.protocol import (
     encode,
     extend_chain,
     message_object,
+    to_text,
 )
 from integrity.reporting.tree import ReportedRoot, TreeSync
 
@@ -59,12 +60,7 @@ def is_token(text: str) -> bool:
 
 
 def load_token(path: bytes) -> str:
-    """
-    Return the token in a file.
-
-    Raises:
-        ConfigError: the file can't be read, holds no token, or can be read by everybody.
-    """
+    """Return the token in a file. ConfigError: there is none that can be read, or everybody can read it."""
     if not path:
         raise ConfigError(f"[hub] has a `url` and no `token_file`; run: {program.command('hub join URL')}")
     try:
@@ -188,7 +184,7 @@ def _find_items(changes: Iterable[QueuedChange], kind: MessageKind) -> list[int]
 
 
 def _text(path: bytes | None) -> str | None:
-    return None if path is None else path.decode("utf-8", "surrogateescape")
+    return None if path is None else to_text(path)
 
 
 def _shorten(body: JsonObject) -> JsonObject:
@@ -370,7 +366,7 @@ class Reporter:
         top = self._trees.get_top(root.id)
         return {
             "root": root.id,
-            "path": root.path.decode("utf-8", "surrogateescape"),
+            "path": to_text(root.path),
             "set": root.replica_set or None,
             "url": root.replica_url,
             "excludes": list(root.patterns),

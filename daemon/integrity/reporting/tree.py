@@ -32,6 +32,7 @@ from integrity.reporting.digest_tree import (
     READ_HOWS,
     SUSPECT,
     BucketDigests,
+    Buckets,
     FilesDigest,
     FolderDigests,
     ReportedFile,
@@ -39,9 +40,17 @@ from integrity.reporting.digest_tree import (
     count_bits,
     digest_files,
     file_values,
-    find_bucket,
 )
-from integrity.reporting.protocol import VERSION, JsonObject, cut, encode, encode_lines, read_base64, read_indexes
+from integrity.reporting.protocol import (
+    VERSION,
+    JsonObject,
+    cut,
+    encode,
+    encode_lines,
+    read_base64,
+    read_indexes,
+    to_text,
+)
 
 if TYPE_CHECKING:
     from integrity.reporting.client import HubClient
@@ -83,12 +92,7 @@ class ReportedRoot:
         self._is_over = is_over
 
     def find_files(self, folder: FolderKey | None) -> Iterator[ReportedFile]:
-        """
-        Yield the files that lie directly in a folder, in the order of their names.
-
-        Raises:
-            ReadInterrupted: the service ends.
-        """
+        """Yield the files that lie directly in a folder, by name. ReadInterrupted: the service ends."""
         if folder is None or (folder.path and self._excludes.covers(folder.path, is_folder=True)):
             return
         with self._catalog.read() as c:
@@ -236,10 +240,7 @@ class TreeSync:
 
     def run(self) -> bool:
         """
-        Send what differs.
-
-        Returns:
-            Whether the hub has the whole tree now.
+        Send what differs; return whether the hub has the whole tree now.
 
         Raises:
             HubError: the hub was not reached, or refused.
@@ -304,13 +305,13 @@ class TreeSync:
             is_any = True
         return is_any
 
-    def _find_differing(self, folder: TreeFolder, mark: Mark) -> _Buckets | None:
+    def _find_differing(self, folder: TreeFolder, mark: Mark) -> Buckets | None:
         """Return the buckets of files that the hub has otherwise; None: all files are to be sent."""
         key = self._rows.find_folder(folder.path)
         files = self._rows.find_files(key) if mark is Mark.FILES else iter(())
         if len(list(islice(files, _MANY_FILES))) < _MANY_FILES:
             return None
-        asked = encode({"protocol": VERSION, "path": _text(folder.path)})
+        asked = encode({"protocol": VERSION, "path": to_text(folder.path)})
         try:
             packed = read_base64(self._client.call(f"{self._place}buckets", asked, patience=_PATIENCE), "buckets")
         except HubError as error:
@@ -324,9 +325,9 @@ class TreeSync:
         for file in self._rows.find_files(key):
             digests.add(file)
         numbers = digests.find_differing(packed)
-        return _Buckets(bits, frozenset(numbers)) if len(numbers) <= (1 << bits) // _SENT_WHOLE else None
+        return Buckets(bits, frozenset(numbers)) if len(numbers) <= (1 << bits) // _SENT_WHOLE else None
 
-    def _make_parts(self, folder: TreeFolder, mark: Mark, buckets: _Buckets | None) -> Iterator[JsonObject]:
+    def _make_parts(self, folder: TreeFolder, mark: Mark, buckets: Buckets | None) -> Iterator[JsonObject]:
         """Yield the parts of a folder, the last one only if its files are those that the digest covers."""
         has_rows = mark is Mark.FILES or folder.own == NO_FILES.own
         part = _Part(folder, buckets, has_rows=has_rows)
@@ -341,7 +342,7 @@ class TreeSync:
                     return
                 yield part.finish()
             digest.add(file)
-            if buckets is None or find_bucket(file.name, buckets.bits) in buckets.numbers:
+            if buckets is None or buckets.has(file.name):
                 part.add_file(file)
         if digest.digests() != (folder.own, folder.content):
             if key is not None:
@@ -350,24 +351,17 @@ class TreeSync:
         yield part.finish(self._find_names(folder))
 
     def _find_names(self, folder: TreeFolder) -> list[str]:
-        return [_text(one.path.rpartition(b"/")[2]) for one in self._tree.find_below(folder.path)]
+        return [to_text(one.path.rpartition(b"/")[2]) for one in self._tree.find_below(folder.path)]
 
     @property
     def _most_bytes(self) -> int:
         return min(_MOST_PART_BYTES, self._client.body_bytes // 2)
 
 
-class _Buckets(NamedTuple):
-    """Buckets of the files of a folder."""
-
-    bits: int
-    numbers: frozenset[int]
-
-
 class _Part:
     """The part of a folder that is being filled. ``size_bytes``: about as many as its line will have."""
 
-    def __init__(self, folder: TreeFolder, buckets: _Buckets | None, *, has_rows: bool) -> None:
+    def __init__(self, folder: TreeFolder, buckets: Buckets | None, *, has_rows: bool) -> None:
         self._head: dict[str, object] = {**_line_of_compare(folder), "content": folder.content.hex()}
         if buckets is not None:
             self._head["buckets"] = {"bits": buckets.bits, "numbers": sorted(buckets.numbers)}
@@ -394,8 +388,4 @@ class _Part:
 
 
 def _line_of_compare(folder: TreeFolder) -> JsonObject:
-    return {"path": _text(folder.path), "own": folder.own.hex(), "subtree": folder.subtree.hex()}
-
-
-def _text(path: bytes) -> str:
-    return path.decode("utf-8", "surrogateescape")
+    return {"path": to_text(folder.path), "own": folder.own.hex(), "subtree": folder.subtree.hex()}

@@ -173,12 +173,7 @@ class HubFindingPages:
 
 
 def get_known(c: sa.Connection, request: Request) -> HubFinding:
-    """
-    Return the finding that a URL names.
-
-    Raises:
-        HTTPException: 404, there is none.
-    """
+    """Return the finding that a URL names, or raise HTTPException (404)."""
     number = min(int(request.path_params["finding_id"]), _LARGEST_NUMBER)
     try:
         return get_finding(c, number)

@@ -117,12 +117,7 @@ def describe_clock(ahead_s: int | None) -> str:
 
 
 def get_box(c: sa.Connection, site: HubSite, request: Request) -> BoxStatus:
-    """
-    Return the status of the box that a URL names, with details.
-
-    Raises:
-        HTTPException: 404, there is none with this name.
-    """
+    """Return the status of the box that a URL names, with details, or raise HTTPException (404)."""
     ids = c.execute(sa.select(schema.box.c.id).where(schema.box.c.name == request.path_params["name"])).scalars().all()
     for one in add_details(c, load_boxes(c, site.now, site.silent_after_s, ids=ids), site.now) if ids else ():
         return one
@@ -158,12 +153,7 @@ def write_cursor(cursor: ReportCursor) -> str:
 
 
 def get_set(c: sa.Connection, site: HubSite, request: Request) -> SetStatus:
-    """
-    Return the set that a URL names.
-
-    Raises:
-        HTTPException: 404, there is none with this name.
-    """
+    """Return the set that a URL names, or raise HTTPException (404)."""
     is_it = replica_set.c.name == request.path_params["name"]
     for one in load_sets(c, site.now, site.silent_after_s, is_it):
         return one
@@ -176,9 +166,6 @@ def page_sets(c: sa.Connection, site: HubSite, request: Request, *, limit: int) 
     return load_sets(c, site.now, site.silent_after_s, is_behind, limit=limit)
 
 
-_TREE_CLOCK_SLACK_S = 3600
-
-
 class TreeView(NamedTuple):
     """A tree with its state in a sentence; a tree that nobody reads now is not green."""
 
@@ -188,19 +175,12 @@ class TreeView(NamedTuple):
 
 
 def make_view(promise: TreePromise, now: int) -> TreeView:
-    is_read = promise.is_surveyed and promise.workers and not promise.unread_shards
-    is_time_possible = promise.oldest_at is None or promise.oldest_at <= now + _TREE_CLOCK_SLACK_S
-    is_well = is_read and promise.is_kept and is_time_possible
+    is_well = promise.is_surveyed and promise.workers and not promise.unread_shards and promise.is_kept
     return TreeView(promise, promise.describe(now), Gravity.GOOD if is_well else Gravity.WARNING)
 
 
 def get_promise(c: sa.Connection, site: HubSite, name: str) -> TreePromise:
-    """
-    Return the promise of one tree.
-
-    Raises:
-        HTTPException: 404, there is none with this name.
-    """
+    """Return the promise of one tree, or raise HTTPException (404)."""
     for one in find_promises(c, site.lease_s, site.now, shared_tree.c.name == name):
         return one
     raise HTTPException(404, "there is no shared tree with this name")

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from integrity.config import HubServer
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import is_problem
-from integrity.hub.fleet import BoxHealth, BoxStatus
+from integrity.hub.fleet import BoxHealth
 from integrity.hub.fleet_sentence import shorten
 from integrity.hub.work import FailingPart
 from integrity.views.sentence import Gravity
@@ -59,7 +59,7 @@ class HubSite(Renderer):
         self.templates.globals["public_url"] = settings.public_url
         self.templates.filters |= {
             "health": lambda health: health.words,
-            "box_gravity": find_box_gravity,
+            "box_gravity": lambda one: _GRAVITIES.get(one.health, Gravity.WARNING),
             "finding_gravity": lambda finding: "is-bad" if is_problem(finding) else "is-warn",
             "short": shorten,
             "exact_time": exact_time,
@@ -79,18 +79,9 @@ class HubSite(Renderer):
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """
-        Read the database (I1).
-
-        Raises:
-            HubDatabaseAway: it does not answer; a page says so.
-        """
+        """Read the database (I1). HubDatabaseAway: it does not answer; a page says so."""
         with self.database.read() as c:
             yield c
-
-
-def find_box_gravity(one: BoxStatus) -> Gravity:
-    return _GRAVITIES.get(one.health, Gravity.WARNING)
 
 
 def box_url(name: str) -> str:

@@ -27,18 +27,13 @@ class TreePromise:
     """
     How far a tree is verified.
 
-    Args:
-        verify_every_s: the promise.
-        is_surveyed: it was cut into shards.
-        unread_shards: of them, without any catalog yet.
-        overdue_shards: of them, with a file that was not verified in time, as far as its time can be true.
+    Attributes:
+        unread_shards: without any catalog yet.
+        overdue_shards: with a file that was not verified in time, as far as its time can be true.
         future_shards: of these, with a time to come, which proves nothing.
-        files: recorded files.
-        bytes: their sizes, added up.
         oldest_at: when the file was verified that waits longest; None: no file.
         workers: that called within the lease.
         boxes: that worked within the last day.
-        needed_bytes_per_s: to read everything in time.
         measured_bytes_per_s: of one worker; None: not known yet.
     """
 
@@ -188,11 +183,7 @@ class ShardView(NamedTuple):
 
 
 class TreeWorker(NamedTuple):
-    """
-    A worker of a tree; see the columns of ``schema.shard_worker``.
-
-    ``box_name``: where it runs; ``shard_id``: the shard that it holds; None: none, or the survey.
-    """
+    """A worker of a tree; see the columns of ``schema.shard_worker``. ``shard_id``: None: none, or the survey."""
 
     id: int
     box_name: str

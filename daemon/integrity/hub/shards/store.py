@@ -8,13 +8,14 @@ a name is whole. Uploads that are never committed are removed when the job is gi
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from integrity.catalog.copying import sync_file
-from integrity.errors import AppError, HubDatabaseError, show_path
+from integrity.errors import CallRefused, HubDatabaseError, show_path
 from integrity.jobs.shards.messages import digest_file
 
 _PARTIAL = ".partial-"
@@ -27,12 +28,8 @@ _LEFT_PART = 20
 """So much of the disk stays free, or a twentieth of it if that is less: the database may be there, too."""
 
 
-class UploadRefused(AppError):
-    """Say that an upload is too long, or is not what its digest says."""
-
-
-class StoreFull(AppError):
-    """Say that the disk of the store has no room for an upload now."""
+_FULL_S = 60
+_log = logging.getLogger(__name__)
 
 
 class ShardStore:
@@ -50,12 +47,7 @@ class ShardStore:
         self._clock = clock
 
     def prepare(self) -> None:
-        """
-        Make the folder.
-
-        Raises:
-            HubDatabaseError: it can't be made.
-        """
+        """Make the folder, or raise HubDatabaseError."""
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
         except OSError as error:
@@ -88,18 +80,18 @@ class ShardStore:
             most_bytes: of all files of the job.
 
         Raises:
-            UploadRefused: it is too long, or not what its digest says; it must be sent again from its beginning.
-            StoreFull: the disk has no room for it.
+            CallRefused: it is too long, or not what its digest says, and must be sent again from its beginning; or the
+                disk has no room for it.
         """
         path = self._path(f"{_PARTIAL}{job}-", digest)
         others = sum(one.stat().st_size for one in self._find_uploads(job) if not one.name.endswith(digest.encode()))
         most_bytes = min(most_bytes, self._most_bytes)
         if others + size > most_bytes or offset + len(data) > size:
-            raise UploadRefused(f"the catalog has {size:,} bytes; at most {most_bytes:,} are stored for this shard")
+            raise _refuse(f"the catalog has {size:,} bytes; at most {most_bytes:,} are stored for this shard")
         self._require_room(len(data))
         with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
             if os.fstat(file.fileno()).st_size < offset:
-                raise UploadRefused("a part of the catalog is missing; send it again")
+                raise _refuse("a part of the catalog is missing; send it again")
             file.truncate(offset)
             file.seek(offset)
             file.write(data)
@@ -109,7 +101,7 @@ class ShardStore:
             os.fsync(file.fileno())
             if digest_file(file) != digest:
                 os.unlink(path)
-                raise UploadRefused("the data that arrived is not the data that was sent; send it again")
+                raise _refuse("the data that arrived is not the data that was sent; send it again")
             os.rename(path, self._path(f"{_READY}{job}-", digest))
 
     def commit(self, job: int, digest: str) -> None:
@@ -140,7 +132,8 @@ class ShardStore:
         disk = os.statvfs(self._folder)
         left = min(_LEFT_BYTES, disk.f_blocks * disk.f_frsize // _LEFT_PART)
         if disk.f_bavail * disk.f_frsize - more_bytes < left:
-            raise StoreFull(f"{show_path(self._folder)}: too little room for the catalogs of shards; free some")
+            _log.error("store_full: %s: too little room for the catalogs of shards; free some", show_path(self._folder))
+            raise CallRefused(503, "store_full", "the hub has no room for catalogs now", _FULL_S)
 
     def prune(self, named: Collection[str]) -> int:
         """Remove old files that no shard names; return how many."""
@@ -151,3 +144,7 @@ class ShardStore:
                     os.unlink(entry.path)
                     removed += 1
         return removed
+
+
+def _refuse(message: str) -> CallRefused:
+    return CallRefused(409, "bad_upload", message)

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from integrity import program
 from integrity.errors import ConfigError, ProtocolError, printable
+from integrity.hub.database import replace_rows
 from integrity.hub.findings import UNRESOLVED, record_drafts, resolve_ids
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.members import GrantKind
@@ -80,10 +81,8 @@ def is_proof(disk: str) -> bool:
 
 def learn_disk(c: sa.Connection, tree_id: int, box_id: int, disk: str, now: int) -> None:
     """Remember which disk a machine read a tree from (D1), and end the finding about it."""
-    is_its = tree_disk.c.tree_id == tree_id, tree_disk.c.box_id == box_id
     values = {"disk": printable(disk[:_LONGEST_NAME]), "learned_at": now}
-    if c.execute(sa.update(tree_disk).where(*is_its).values(**values)).rowcount == 0:
-        c.execute(sa.insert(tree_disk).values(tree_id=tree_id, box_id=box_id, **values))
+    replace_rows(c, tree_disk, [{"tree_id": tree_id, "box_id": box_id, **values}])
     end_findings(c, "the machine reads the tree again", now, finding.c.tree_id == tree_id, finding.c.box_id == box_id)
 
 
@@ -95,13 +94,10 @@ def forget_disks(c: sa.Connection, tree_id: int, now: int) -> None:
 
 def note_other_disk(c: sa.Connection, tree_id: int, box_id: int, why: str, now: int) -> str:
     """
-    Open the finding that a machine sees another disk (D4).
+    Open the finding that a machine sees another disk (D4); return what happened and what to do, for people.
 
     Args:
         why: which disk it found instead of which, or what it did not find there: a clause.
-
-    Returns:
-        What happened and what to do, for people.
     """
     name = c.execute(sa.select(shared_tree.c.name).where(shared_tree.c.id == tree_id)).scalar_one()
     box_name = c.execute(sa.select(box.c.name).where(box.c.id == box_id)).scalar_one()
@@ -138,19 +134,8 @@ def end_findings(c: sa.Connection, resolution: str, now: int, *which: sa.ColumnE
     resolve_ids(c, ids, resolution, now)
 
 
-def end_of_revoked(c: sa.Connection, now: int) -> None:
-    """End the findings about machines that may not report any more."""
-    is_revoked = sa.exists().where(box.c.id == finding.c.box_id, box.c.revoked_at.is_not(None))
-    end_findings(c, "the box was revoked", now, is_revoked)
-
-
 def get_tree_id(c: sa.Connection, name: str, *, locks: bool = True) -> int:
-    """
-    Return the number of a tree. ``locks``: its row is locked until the transaction ends.
-
-    Raises:
-        ConfigError: there is none with this name.
-    """
+    """Return the number of a tree, or raise ConfigError. ``locks``: its row, until the transaction ends."""
     query = sa.select(shared_tree.c.id).where(shared_tree.c.name == name)
     found = c.execute(query.with_for_update() if locks else query).scalar()
     if found is None:
@@ -164,9 +149,6 @@ def forget_tree(c: sa.Connection, name: str, now: int) -> None:
     Delete a tree with its shards, workers and records, and take its name from all boxes; its findings end.
 
     The catalogs in the store are named by nothing then, and are removed as all such are.
-
-    Raises:
-        ConfigError: there is no such tree.
     """
     tree_id = get_tree_id(c, name)
     open_ids = c.execute(sa.select(finding.c.id).where(finding.c.tree_id == tree_id, UNRESOLVED)).scalars().all()
@@ -181,12 +163,7 @@ def forget_tree(c: sa.Connection, name: str, now: int) -> None:
 
 
 def rename_tree(c: sa.Connection, name: str, new: str) -> None:
-    """
-    Give a tree another name; boxes that might work on it still may, under the new name only.
-
-    Raises:
-        ConfigError: there is no such tree, or the new name is taken.
-    """
+    """Give a tree another name that is free; boxes that might work on it still may, under the new name only."""
     tree_id = get_tree_id(c, name)
     if c.execute(sa.select(shared_tree.c.id).where(shared_tree.c.name == new)).first() is not None:
         raise ConfigError(f"{new}: there is a shared tree with this name; choose another one")
@@ -202,9 +179,6 @@ def release_folder(c: sa.Connection, name: str, now: int) -> None:
     Let the next worker that comes say which folder the tree is: it was moved to another file system.
 
     The records stay, so everything is read against them, and what is not there is missing. Workers have to come again.
-
-    Raises:
-        ConfigError: there is no such tree.
     """
     tree_id = get_tree_id(c, name)
     c.execute(sa.update(shared_tree).where(shared_tree.c.id == tree_id).values(inode=ANY_INODE, trusted_at=now))

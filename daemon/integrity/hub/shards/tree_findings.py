@@ -162,18 +162,12 @@ def _write_evidence(row: _Row) -> dict[str, object]:
         return {"shard": row.shard_id}
 
 
-def check_promise(c: sa.Connection, tree_id: int, limits: ShardLimits, now: int) -> None:
-    """Open, update or resolve the finding that a tree is not verified in time."""
-    for promise in find_promises(c, limits.lease_s, now, shared_tree.c.id == tree_id):
-        about = (finding.c.kind == HubFindingKind.TREE_OVERDUE.value, finding.c.tree_id == tree_id)
+def check_promises(c: sa.Connection, limits: ShardLimits, now: int, *which: sa.ColumnElement[bool]) -> None:
+    """Open, update or resolve the findings that trees are not verified in time, also if all workers are away."""
+    for promise in find_promises(c, limits.lease_s, now, *which):
+        about = (finding.c.kind == HubFindingKind.TREE_OVERDUE.value, finding.c.tree_id == promise.tree_id)
         drafts = [] if promise.is_kept else [_draft_promise(promise, now)]
         record_drafts(c, about, drafts, now, "everything was verified in time again")
-
-
-def check_promises(c: sa.Connection, limits: ShardLimits, now: int) -> None:
-    """Do so for all trees: one whose workers are all away is not checked by their calls."""
-    for tree_id in c.execute(sa.select(shared_tree.c.id)).scalars().all():
-        check_promise(c, tree_id, limits, now)
 
 
 def _draft_promise(promise: TreePromise, now: int) -> Draft:

@@ -21,13 +21,12 @@ import sqlalchemy as sa
 import zstandard
 from msgspec import Struct
 
-from integrity.errors import ProtocolError, printable
+from integrity.errors import CallRefused, ProtocolError, printable
 from integrity.files.excludes import TreeScope, find_parents
 from integrity.hub.reported import LONGEST_INDEXED, write_body
 from integrity.hub.schema import shard, shard_finding, shard_folder, shared_tree
 from integrity.hub.shards.workers import (
     ShardLimits,
-    ShardRefused,
     WorkerRow,
     add_shard,
     find_folders,
@@ -62,12 +61,7 @@ def cut(folders: Iterable[FolderSize], tops: Iterable[bytes], limit: Size) -> li
 
 
 class _Cutter:
-    """
-    The state of one cut.
-
-    Attributes:
-        shards: those that were cut off.
-    """
+    """The state of one cut; ``shards``: those that were cut off."""
 
     def __init__(self, folders: Iterable[FolderSize], tops: frozenset[bytes], limit: Size) -> None:
         self.shards: list[list[bytes]] = []
@@ -134,12 +128,7 @@ _LONGEST_KIND = 100
 def accept_survey(
     c: sa.Connection, worker: WorkerRow, job: int, survey: Sequence[FolderSize], *, limits: ShardLimits, now: int
 ) -> None:
-    """
-    Cut a tree that a worker has surveyed.
-
-    Raises:
-        ShardRefused: the worker was not asked to do that.
-    """
+    """Cut a tree that a worker has surveyed, or raise CallRefused if the worker was not asked to do that."""
     surveyed_at = c.execute(
         sa.select(shared_tree.c.surveyed_at).where(shared_tree.c.id == worker.tree_id).with_for_update()
     ).scalar_one()
@@ -210,24 +199,29 @@ def accept_visit(
         survey: of the shard, if it is too large.
 
     Raises:
-        ShardRefused: the worker lost the shard, or another one was faster.
+        CallRefused: the worker lost the shard, or another one was faster.
     """
     if was_accepted(c, worker, job, result):
         return
     row = get_held(c, worker, job, locks=True)
     if not is_surveyed(c, worker.tree_id):
-        raise ShardRefused("not_yours", "this job is the survey, no shard")
+        raise CallRefused(409, "not_yours", "this job is the survey, no shard")
     if row.version != result.version:
-        raise ShardRefused("changed", f"the shard has version {row.version} now; this work began with {result.version}")
+        raise CallRefused(
+            409, "changed", f"the shard has version {row.version} now; this work began with {result.version}"
+        )
     verify_every_s = c.execute(
         sa.select(shared_tree.c.verify_every_s).where(shared_tree.c.id == worker.tree_id)
     ).scalar_one()
-    shard_id, values = row.id, _values(worker, result)
+    shard_id, mine = row.id, sa.update(shard).where(shard.c.id == row.id)
+    catalog = {"version": result.version + 1, "digest": result.digest, "former_digest": row.digest}
+    numbers = {"file_count": result.files, "byte_count": result.bytes, "apart_bytes": result.apart_bytes}
+    work: dict[str, object] = {"stored_by": worker.id, "worker_id": None, "trouble": None}
     if result.is_reading:
         due_at = row.round_at + find_round_s(verify_every_s) if result.is_complete else now
-        values |= _values_of_reading(result, due_at, now)
-    mine = sa.update(shard).where(shard.c.id == shard_id)
-    c.execute(mine.values({**values, "former_digest": row.digest, "worker_id": None}))
+        work |= {"is_complete": int(result.is_complete), "visited_at": now, "due_at": due_at}
+        work |= {"read_bytes": result.read_bytes, "read_ms": result.read_ms}
+    c.execute(mine.values({**catalog, **numbers, **work, "oldest_at": result.oldest_at}))
     note_work(c, worker, shard_id, "shard_stored", f"version {result.version + 1:,}", now)
     _replace_findings(c, shard_id, findings)
     if survey is not None and (parts := _cut_again(c, worker.tree_id, shard_id, survey, limits.size, now)):
@@ -240,29 +234,6 @@ def was_accepted(c: sa.Connection, worker: WorkerRow, job: int, result: VisitRes
     same = shard.c.id == job, shard.c.tree_id == worker.tree_id, shard.c.stored_by == worker.id
     query = sa.select(shard.c.id).where(*same, shard.c.version == result.version + 1, shard.c.digest == result.digest)
     return c.execute(query).first() is not None
-
-
-def _values(worker: WorkerRow, result: VisitResult) -> dict[str, object]:
-    return {
-        "version": result.version + 1,
-        "digest": result.digest,
-        "stored_by": worker.id,
-        "file_count": result.files,
-        "byte_count": result.bytes,
-        "oldest_at": result.oldest_at,
-        "apart_bytes": result.apart_bytes,
-        "trouble": None,
-    }
-
-
-def _values_of_reading(result: VisitResult, due_at: int, now: int) -> dict[str, object]:
-    return {
-        "is_complete": int(result.is_complete),
-        "visited_at": now,
-        "due_at": due_at,
-        "read_bytes": result.read_bytes,
-        "read_ms": result.read_ms,
-    }
 
 
 def _replace_findings(c: sa.Connection, shard_id: int, findings: Sequence[JsonObject]) -> None:
@@ -298,12 +269,7 @@ def _read_finding(shard_id: int, value: JsonObject) -> dict[str, object]:
 def _cut_again(
     c: sa.Connection, tree_id: int, shard_id: int, survey: Sequence[FolderSize], limit: Size, now: int
 ) -> int:
-    """
-    Give folders of a shard that grew to new shards; each begins with a copy of its catalog, findings included.
-
-    Returns:
-        The number of new shards; 0: it can't be cut.
-    """
+    """Give folders of a shard that grew to new shards, which begin with its catalog; return how many. 0: none can."""
     own, left_out = find_folders(c, shard_id)
     _, *parts = cut(restrict(survey, TreeScope(own, left_out)), own, limit)
     row = c.execute(sa.select(shard).where(shard.c.id == shard_id)).one()
@@ -327,12 +293,7 @@ def _move_findings(c: sa.Connection, from_id: int, to_id: int, scope: TreeScope)
 def read_survey(
     path: bytes, *, most_lines: int = _MOST_FOLDERS, most_bytes: int = _MOST_SURVEY_BYTES
 ) -> Iterator[FolderSize]:
-    """
-    Read a stored survey.
-
-    Raises:
-        ProtocolError: it is none, or of a size that no tree has.
-    """
+    """Read a stored survey. ProtocolError: it is none, or of a size that no tree has."""
     with open(path, "rb") as file:
         unpacked = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(file)
         lines = io.BufferedReader(unpacked)

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.errors import AppError
+from integrity.errors import CallRefused
 from integrity.files.excludes import find_parents
 from integrity.hub import audit
-from integrity.hub.members import load_grants
+from integrity.hub.members import is_granted, load_grants
 from integrity.hub.schema import box, finding, shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards.tree_disks import ANY_INODE, OtherDisk, end_findings, note_other_disk, recognise_disk
-from integrity.jobs.shards.messages import MOST_PACKED_BYTES, DiskTrust, ShardTask, Size, TreeOffer, TreeRest, to_text
+from integrity.jobs.shards.messages import MOST_PACKED_BYTES, DiskTrust, ShardTask, Size, TreeOffer, TreeRest
 from integrity.paths import shell_word
+from integrity.reporting.protocol import to_text
 from integrity.same_place import get_plain_name
 
 _ROUNDS = 4
@@ -45,28 +46,9 @@ _WANTED_S = 10
 """A shard waits so long for a command that asked for it while a worker had it; commands ask every second."""
 
 
-class ShardRefused(AppError):
-    """
-    Say that a worker may not do what it asked.
-
-    Args:
-        code: for the worker; ``docs/shared-trees.md`` lists them.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @dataclass(frozen=True, slots=True)
 class ShardLimits:
-    """
-    How trees are cut and read.
-
-    Args:
-        lease_s: a worker that is silent for longer loses its job.
-        visit_s: a worker stores what it did at least this often.
-    """
+    """How large shards are, how long a worker may be silent, and after how long it stores what it did."""
 
     size: Size
     lease_s: int
@@ -90,24 +72,18 @@ def find_round_s(verify_every_s: int) -> int:
     return max(1, min(_LONGEST_ROUND_S, verify_every_s // _ROUNDS))
 
 
-class JoinedWorker(NamedTuple):
-    """Number of a worker, and how surely its machine sees the right disk."""
-
-    worker: int
-    trust: DiskTrust
-
-
 def join(
     c: sa.Connection, box_id: int, offer: TreeOffer, *, limits: ShardLimits, now: int
-) -> JoinedWorker | ShardRefused:
+) -> tuple[int, DiskTrust] | CallRefused:
     """
     Add a worker to a tree, and the tree if it is the first.
 
     Returns:
-        The worker; or why it gets none, if that is a finding, which is recorded: it sees another folder or disk.
+        The worker, and how surely its machine sees the right disk; or why it gets none, if that is a finding, which is
+        recorded: it sees another folder or disk.
 
     Raises:
-        ShardRefused: it may not work on the tree, or reads it with other settings than the others.
+        CallRefused: it may not work on the tree, or reads it with other settings than the others.
     """
     _require_grant(c, box_id, offer.tree)
     tree_id = _ensure_tree(c, offer, now)
@@ -115,26 +91,22 @@ def join(
         _check_folder(c, tree_id, offer)
         trust = recognise_disk(c, tree_id, box_id, offer)
     except OtherDisk as error:
-        return ShardRefused("other_tree", note_other_disk(c, tree_id, box_id, str(error), now))
+        return CallRefused(409, "other_tree", note_other_disk(c, tree_id, box_id, str(error), now))
     if trust is DiskTrust.DISK:
         right = finding.c.tree_id == tree_id, finding.c.box_id == box_id
         end_findings(c, "the machine sees the right disk again", now, *right)
     _check_settings(c, tree_id, box_id, offer, busy_since=now - 2 * limits.lease_s)
     values = {"tree_id": tree_id, "box_id": box_id, "began_at": now, "seen_at": now, "done_bytes": 0}
     made = c.execute(sa.insert(shard_worker).values(**values).returning(shard_worker.c.id))
-    return JoinedWorker(made.scalar_one(), trust)
+    return made.scalar_one(), trust
 
 
 def _require_grant(c: sa.Connection, box_id: int, tree: str) -> None:
-    """
-    Require that a box may work on a tree.
-
-    Raises:
-        ShardRefused: it may not; the message says what to do on the hub.
-    """
-    if not load_grants(c, box_id).has_tree(tree):
+    """Require that a box may work on a tree, or raise CallRefused."""
+    if not is_granted(load_grants(c, box_id).trees, tree):
         name = c.execute(sa.select(box.c.name).where(box.c.id == box_id)).scalar_one()
-        raise ShardRefused(
+        raise CallRefused(
+            409,
             "not_allowed",
             f"{tree}: this box, {name}, may not work on this shared tree; if it shall, run on the hub:"
             f" integrity hub allow {name} --tree {shell_word(tree)}",
@@ -185,7 +157,8 @@ def _check_settings(c: sa.Connection, tree_id: int, box_id: int, offer: TreeOffe
         shard_worker.c.tree_id == tree_id, shard_worker.c.box_id != box_id, shard_worker.c.seen_at > busy_since
     )
     if c.execute(others.limit(1)).first() is not None:
-        raise ShardRefused(
+        raise CallRefused(
+            409,
             "other_settings",
             f"{offer.tree}: {_name_difference(known.settings, _spell(offer))} is configured differently on the other"
             " workers: make it the same on all, then restart them",
@@ -204,17 +177,12 @@ def _name_difference(one: str, other: str) -> str:
 
 
 def get_worker(c: sa.Connection, box_id: int, number: int) -> WorkerRow:
-    """
-    Return a worker of a box.
-
-    Raises:
-        ShardRefused: the box has no such worker, or may not work on the tree any more.
-    """
+    """Return a worker of a box. CallRefused: it has none of this number, or may not work on the tree any more."""
     columns = shard_worker.c.id, shard_worker.c.tree_id, shard_worker.c.box_id, shared_tree.c.name
     workers = sa.select(*columns).join(shared_tree, shared_tree.c.id == shard_worker.c.tree_id)
     row = c.execute(workers.where(shard_worker.c.id == number, shard_worker.c.box_id == box_id)).first()
     if row is None:
-        raise ShardRefused("not_yours", "the hub does not know this worker (any more); it must come again")
+        raise CallRefused(409, "not_yours", "the hub does not know this worker (any more); it must come again")
     _require_grant(c, box_id, row.name)
     return WorkerRow(*row[:3])
 
@@ -226,52 +194,61 @@ def renew(c: sa.Connection, worker: WorkerRow, done_bytes: int, now: int) -> Non
 
 
 def get_held(c: sa.Connection, worker: WorkerRow, job: int, *, locks: bool = False) -> HeldShard:
-    """
-    Return the shard that a worker holds. ``locks``: its row is locked until the transaction ends.
-
-    Raises:
-        ShardRefused: another worker has it, or it waits for one.
-    """
+    """Return the shard that a worker holds, or raise CallRefused. ``locks``: its row, until the transaction ends."""
     query = sa.select(shard).where(shard.c.id == job, shard.c.worker_id == worker.id)
     row = c.execute(query.with_for_update() if locks else query).first()
     if row is None:
-        raise ShardRefused("not_yours", "the lease of this shard was lost: another worker has it, or will")
+        raise CallRefused(409, "not_yours", "the lease of this shard was lost: another worker has it, or will")
     return row
 
 
-def take(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, may_retry: bool, now: int) -> ShardTask | None:
+def take(
+    c: sa.Connection,
+    worker: WorkerRow,
+    folder: bytes | None = None,
+    *,
+    limits: ShardLimits,
+    may_retry: bool,
+    now: int,
+) -> ShardTask | str | None:
     """
-    Give a worker the most urgent shard of its tree, or the one that it has; None: nothing is due.
+    Give a worker the shard that it has, or else the most urgent one of its tree.
 
     Args:
+        folder: for a command: give it the shard of this folder, whenever it is due.
         may_retry: False while every worker may look silent because the hub was away.
+
+    Returns:
+        The shard; the name of the box that has the one of the folder; or None: nothing is due.
+
+    Raises:
+        CallRefused: the tree has no shard of the folder yet.
     """
     renew(c, worker, 0, now)
     if may_retry:
         _end_leases(c, worker.tree_id, limits, now)
-    is_due = shard.c.due_at <= now, shard.c.wanted_until <= now
-    first = sa.select(shard.c.id).where(shard.c.tree_id == worker.tree_id, shard.c.worker_id.is_(None), *is_due)
-    first = (
-        first.order_by(shard.c.due_at, sa.func.coalesce(shard.c.visited_at, 0), shard.c.id)
-        .limit(1)
-        .with_for_update(skip_locked=True)
-    )
-    shard_id = _find_held(c, worker) or _hold(c, worker, shard.c.id == first.scalar_subquery())
-    if shard_id is None:
+    wanted = _select_due(worker.tree_id, now) if folder is None else _find_shard(c, worker.tree_id, folder)
+    hold = sa.update(shard).where(shard.c.id == wanted, shard.c.worker_id.is_(None))
+    held = c.execute(sa.select(shard.c.id).where(shard.c.worker_id == worker.id)).scalar()
+    shard_id = held or c.execute(hold.values(worker_id=worker.id, wanted_until=0).returning(shard.c.id)).scalar()
+    if shard_id is not None:
+        if folder is None and is_surveyed(c, worker.tree_id):
+            _begin_round(c, shard_id, now)
+        return _describe(c, worker.tree_id, shard_id, limits, now)
+    if folder is None:
         return None
-    if is_surveyed(c, worker.tree_id):
-        _begin_round(c, shard_id, now)
-    return _describe(c, worker.tree_id, shard_id, limits, now)
+    c.execute(sa.update(shard).where(shard.c.id == wanted).values(wanted_until=now + _WANTED_S))
+    holder = sa.select(box.c.name).join(shard_worker, shard_worker.c.box_id == box.c.id)
+    holder = holder.join(shard, shard.c.worker_id == shard_worker.c.id).where(shard.c.id == wanted)
+    return str(c.execute(holder).scalar_one())
 
 
-def _find_held(c: sa.Connection, worker: WorkerRow) -> int | None:
-    return c.execute(sa.select(shard.c.id).where(shard.c.worker_id == worker.id)).scalar()
-
-
-def _hold(c: sa.Connection, worker: WorkerRow, *which: sa.ColumnElement[bool]) -> int | None:
-    """Let a worker hold a shard that nobody holds."""
-    hold = sa.update(shard).where(*which, shard.c.worker_id.is_(None)).values(worker_id=worker.id, wanted_until=0)
-    return c.execute(hold.returning(shard.c.id)).scalar()
+def _select_due(tree_id: int, now: int) -> sa.ScalarSelect[int]:
+    """Select the most urgent shard that nobody holds, and no command waits for."""
+    is_free = shard.c.tree_id == tree_id, shard.c.worker_id.is_(None), shard.c.wanted_until <= now
+    order = shard.c.due_at, sa.func.coalesce(shard.c.visited_at, 0), shard.c.id
+    first = sa.select(shard.c.id).where(*is_free, shard.c.due_at <= now).order_by(*order).limit(1)
+    return first.with_for_update(skip_locked=True).scalar_subquery()
 
 
 def count_parts(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, now: int) -> TreeRest:
@@ -286,38 +263,8 @@ def count_parts(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, now
     return TreeRest(is_surveyed=True, parts=parts, taken=len(taken), next_due_at=c.execute(waiting).scalar())
 
 
-def take_folder(
-    c: sa.Connection, worker: WorkerRow, folder: bytes, *, limits: ShardLimits, may_retry: bool, now: int
-) -> ShardTask | str:
-    """
-    Give a worker the shard of a folder, whenever it is due, for a command; otherwise as ``take``.
-
-    Returns:
-        The shard; or the name of the box that has it now.
-
-    Raises:
-        ShardRefused: the tree has no shards yet.
-    """
-    renew(c, worker, 0, now)
-    if may_retry:
-        _end_leases(c, worker.tree_id, limits, now)
-    wanted = _find_shard(c, worker.tree_id, folder)
-    shard_id = _find_held(c, worker) or _hold(c, worker, shard.c.id == wanted)
-    if shard_id is None:
-        c.execute(sa.update(shard).where(shard.c.id == wanted).values(wanted_until=now + _WANTED_S))
-        query = sa.select(box.c.name).join(shard_worker, shard_worker.c.box_id == box.c.id)
-        held = query.join(shard, shard.c.worker_id == shard_worker.c.id).where(shard.c.id == wanted)
-        return str(c.execute(held).scalar_one())
-    return _describe(c, worker.tree_id, shard_id, limits, now)
-
-
 def look_at_folder(c: sa.Connection, worker: WorkerRow, folder: bytes, *, limits: ShardLimits, now: int) -> ShardTask:
-    """
-    Return the shard of a folder, whoever has it, for a command that only reads its catalog.
-
-    Raises:
-        ShardRefused: the tree has no shards yet.
-    """
+    """Return the shard of a folder, whoever has it, for a command that only reads. CallRefused: there is none yet."""
     return _describe(c, worker.tree_id, _find_shard(c, worker.tree_id, folder), limits, now)
 
 
@@ -326,7 +273,9 @@ def _find_shard(c: sa.Connection, tree_id: int, folder: bytes) -> int:
     found = sa.select(shard_folder.c.shard_id).where(shard_folder.c.tree_id == tree_id, shard_folder.c.path.in_(above))
     number = c.execute(found.order_by(sa.func.length(shard_folder.c.path).desc()).limit(1)).scalar()
     if number is None:
-        raise ShardRefused("no_shard", "the tree was not surveyed yet, so it has no records; a worker does that first")
+        raise CallRefused(
+            409, "no_shard", "the tree was not surveyed yet, so it has no records; a worker does that first"
+        )
     return int(number)
 
 
@@ -359,7 +308,7 @@ def note(c: sa.Connection, tree_id: int, shard_id: int | None, verb: str, outcom
     """
     name = c.execute(sa.select(shared_tree.c.name).where(shared_tree.c.id == tree_id)).scalar_one()
     subject = name if shard_id is None else f"{name}: shard {shard_id}"
-    audit.record(c, at=now, who=f"box:{who}", address="", verb=verb, subject=subject, outcome=outcome)
+    audit.record_box(c, who, "", now, verb, subject, outcome)
 
 
 def note_work(c: sa.Connection, worker: WorkerRow, shard_id: int | None, verb: str, outcome: str, now: int) -> None:
@@ -439,7 +388,7 @@ def release(c: sa.Connection, worker: WorkerRow, job: int, trouble: str | None, 
         retry_s: with a trouble, the shard is due again so many seconds later.
 
     Raises:
-        ShardRefused: the worker does not have it.
+        CallRefused: the worker does not have it.
     """
     held = get_held(c, worker, job, locks=True)
     values: dict[str, Any] = {"worker_id": None}

@@ -22,10 +22,11 @@ from integrity.errors import AppError, ConfigError, HubAway, HubError, printable
 from integrity.jobs.context import Context
 from integrity.jobs.report import Stop
 from integrity.jobs.shards.local_copy import make_work_folder
-from integrity.jobs.shards.messages import ShardTask, to_text
+from integrity.jobs.shards.messages import ShardTask
 from integrity.jobs.shards.tree_calls import FindingWriter, TreeCalls, make_calls, read_seconds
 from integrity.jobs.shards.visit import look
 from integrity.jobs.shards.worker import Lease, find_work_folder
+from integrity.reporting.protocol import to_text
 
 if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredRoot
@@ -47,13 +48,7 @@ _LOST = "what the command recorded is lost, and what it did to files stays; run 
 
 
 class CheckedOut(NamedTuple):
-    """
-    A shard for a command.
-
-    Attributes:
-        config: for the command; its catalog is the local copy, and the tree its only root.
-        scope: the part of the tree.
-    """
+    """A part of the tree for a command: a configuration whose catalog is the local copy, and the tree its only root."""
 
     config: Config
     scope: TreeScope

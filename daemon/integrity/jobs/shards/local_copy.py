@@ -13,7 +13,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -54,12 +54,7 @@ class SeenTree(NamedTuple):
 
 
 def see_tree(path: bytes) -> SeenTree:
-    """
-    Look at a tree as it is mounted here.
-
-    Raises:
-        RootSuspended: it can't be opened.
-    """
+    """Look at a tree as it is mounted here. RootSuspended: it can't be opened."""
     try:
         fd = open_root(path)
     except OSError as error:
@@ -72,12 +67,7 @@ def see_tree(path: bytes) -> SeenTree:
 
 @contextmanager
 def open_copy(path: bytes) -> Iterator[Catalog]:
-    """
-    Open a catalog that came from the hub: any box of it may have made it.
-
-    Raises:
-        CatalogError: it is no catalog, or one that leads out of the tree. Nothing of it was run.
-    """
+    """Open a catalog that came from the hub, or raise CatalogError: any box may have made it. Nothing of it is run."""
     require_own_definitions(path)
     with Catalog.open(path, writes=True) as catalog:
         require_inside(catalog)
@@ -143,8 +133,8 @@ def check_names(catalog: Catalog, tree: ConfiguredRoot, task: ShardTask, trust: 
     """
     fd = open_root(tree.path)
     try:
-        files = _count_present(fd, _sample_names(catalog))
-        folders = _count_present(fd, [to_path(text) for text in task.landmarks], is_folder=True)
+        files = _count_present(fd, _sample_names(catalog), may_be_there)
+        folders = _count_present(fd, list(map(to_path, task.landmarks)), _is_there)
     finally:
         os.close(fd)
     if files.proves or folders.proves:
@@ -177,10 +167,8 @@ class _Present(NamedTuple):
         return self.asked > 0 and 2 * self.present >= self.asked
 
 
-def _count_present(root_fd: int, paths: Sequence[bytes], *, is_folder: bool = False) -> _Present:
-    if is_folder:
-        return _Present(len(paths), sum(_is_there(root_fd, path) for path in paths))
-    return _Present(len(paths), sum(may_be_there(root_fd, path) for path in paths))
+def _count_present(root_fd: int, paths: Sequence[bytes], is_there: Callable[[int, bytes], bool]) -> _Present:
+    return _Present(len(paths), sum(is_there(root_fd, path) for path in paths))
 
 
 def _is_there(root_fd: int, path: bytes) -> bool:
@@ -204,12 +192,7 @@ def _sample_names(catalog: Catalog) -> list[bytes]:
 
 
 def require_inside(catalog: Catalog) -> None:
-    """
-    Require that every record is of a name in the tree.
-
-    Raises:
-        CatalogError: one leads out of it.
-    """
+    """Require that every record is of a name in the tree, or raise CatalogError."""
     for root in _find_roots(catalog):
         for _, path, _ in find_all_files(catalog, root.id):
             if not is_in_tree(path):
@@ -220,12 +203,7 @@ def require_inside(catalog: Catalog) -> None:
 
 
 def narrow(catalog: Catalog, scope: TreeScope) -> int:
-    """
-    Drop the records of what does not belong to a shard (any more): the catalogs of other shards have them.
-
-    Returns:
-        The number of dropped files.
-    """
+    """Drop the records of what other shards have (by now); return the number of dropped files."""
     if scope.is_whole:
         return 0
     dropped = 0
@@ -261,12 +239,7 @@ def _end_foreign_findings(catalog: Catalog, root: RootRecord, scope: TreeScope) 
 
 
 def require_present(catalog: Catalog) -> None:
-    """
-    Require that no run found the tree absent or replaced: what such a run leaves is not worth storing.
-
-    Raises:
-        RootSuspended: one did.
-    """
+    """Raise RootSuspended if a run found the tree absent or replaced: what it leaves is not worth storing."""
     for root in _find_roots(catalog):
         if root.state is RootState.SUSPENDED:
             raise RootSuspended(root.state_reason or f"{show_path(root.path)} is not the recorded folder")

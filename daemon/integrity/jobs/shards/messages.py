@@ -13,16 +13,17 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import zstandard
 from blake3 import blake3
+from msgspec import Meta
 
 from integrity.errors import AppError, ProtocolError, show_path
 from integrity.files.excludes import TreeScope, find_parents
 from integrity.files.walk import walk
 from integrity.reporting.forms import Number, read_form
-from integrity.reporting.protocol import JsonObject, encode
+from integrity.reporting.protocol import JsonObject, encode, to_text
 
 if TYPE_CHECKING:
     from integrity.files.excludes import Excludes
@@ -47,13 +48,7 @@ NOTHING = Size(0, 0)
 
 
 class FolderSize(NamedTuple):
-    """
-    A folder of a tree.
-
-    Attributes:
-        path: relative to the tree.
-        size: of the files in it, and below it as far as no other folder of the survey is above them.
-    """
+    """A folder of a tree, and what lies in it, and below it as far as no other folder of the survey is above that."""
 
     path: bytes
     size: Size
@@ -108,22 +103,13 @@ MOST_FINDINGS = 5000
 """Findings of one shard that a worker sends; of more, the hub learns the number."""
 
 
-def to_text(path: bytes) -> str:
-    return path.decode("utf-8", "surrogateescape")
-
-
 def is_in_tree(path: bytes) -> bool:
     """Return whether a relative path can be a name in a tree, by its parts; its top has none."""
     return b"\0" not in path and not any(part in (b"", b".", b"..") for part in path.split(b"/"))
 
 
 def to_path(text: str) -> bytes:
-    """
-    Read a path relative to a tree.
-
-    Raises:
-        ProtocolError: it leads out of the tree.
-    """
+    """Read a path relative to a tree, or raise ProtocolError if it leads out of it."""
     try:
         path = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:  # a surrogate that stands for no byte
@@ -134,6 +120,8 @@ def to_path(text: str) -> bytes:
 
 
 _SURVEY_LINE: Any = tuple[str, Number, Number]
+PackedDigest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+"""BLAKE3 of a packed file, which is its name in the store of the hub."""
 
 
 class DiskTrust(StrEnum):
@@ -147,19 +135,14 @@ class DiskTrust(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ShardTask:
     """
-    What a worker is to do.
+    What a worker is to do. Times are by the clock of the hub, seconds UTC.
 
-    Args:
-        job: number of the job, which the worker names in all calls about it.
-        shard: number of the shard; None: survey the tree.
-        version: of the catalog to begin with; 0: begin with an empty one.
-        digest: of that catalog.
-        round_at: when this round of reading began, seconds UTC by the clock of the hub.
-        now: the hub's clock.
+    Attributes:
+        shard: None: survey the tree.
+        version, digest: of the catalog to begin with; 0: begin with an empty one.
+        round_at: when this round of reading began; the next one begins ``every_s`` later.
         visit_s: store the catalog after this time at the latest.
-        every_s: when the next round begins, counted from ``round_at``.
-        most_files: the size of a shard.
-        most_bytes: the size of a shard.
+        most_files, most_bytes: the size of a shard.
         landmarks: folders of other shards of the tree, by which a machine knows that it sees the tree.
         requires_names: recorded names have to be there; False: the owner said that what is there is right.
     """
@@ -193,16 +176,11 @@ class VisitResult:
     """
     What a worker says of a shard when it has stored the catalog.
 
-    Args:
+    Attributes:
         version: of the catalog that it began with.
-        digest: of the stored catalog.
         is_complete: the round is over; otherwise another visit continues it.
-        files: recorded files.
-        bytes: their sizes, added up.
         oldest_at: when the file was verified that waits longest; None: no file.
         apart_bytes: what can't be verified, as findings say.
-        read_bytes: what the visit read.
-        read_ms: how long that took.
         findings_total: open findings; more than are sent, perhaps.
         survey: digest of a stored survey of the shard, which is too large; None: it is not.
         is_reading: it was a visit. False: a person's command changed the catalog, and the rounds go on as they were.
@@ -210,7 +188,7 @@ class VisitResult:
     """
 
     version: Number
-    digest: str
+    digest: PackedDigest
     is_complete: bool
     files: Number
     bytes: Number
@@ -219,7 +197,7 @@ class VisitResult:
     read_bytes: Number
     read_ms: Number
     findings_total: Number
-    survey: str | None = None
+    survey: PackedDigest | None = None
     is_reading: bool = True
     disk: str | None = None
 
@@ -229,10 +207,9 @@ class TreeRest:
     """
     What the hub says of a tree to a worker for which it has nothing now.
 
-    Args:
+    Attributes:
         is_surveyed: False: another worker lists its folders; then there are parts to read.
-        parts: number of its shards.
-        taken: of them, those that other workers have now.
+        taken: of its parts, those that other workers have now.
         next_due_at: when the next one that nobody has is due, seconds UTC; None: others have all of them.
     """
 
@@ -247,11 +224,9 @@ class TreeOffer:
     """
     What a worker says of its tree when it comes.
 
-    Args:
-        tree: ``[[root]] shared``.
-        inode: inode number of the top folder, as it sees it.
-        verify_every_s: the promise.
-        settings: the other settings that all workers must agree on.
+    Attributes:
+        inode: of the top folder, as it sees it.
+        settings: those that all workers must agree on, beside the promise.
         names: of its file system as this machine sees it, strongest first; see ``same_place``.
     """
 
@@ -273,12 +248,7 @@ def write_survey(folders: Iterable[FolderSize]) -> Iterator[bytes]:
 
 
 def read_survey_line(line: object) -> FolderSize:
-    """
-    Read the value of one line of a survey.
-
-    Raises:
-        ProtocolError: it is none.
-    """
+    """Read the value of one line of a survey, or raise ProtocolError."""
     path, files, size = read_form(_SURVEY_LINE, line)
     return FolderSize(to_path(path), Size(files, size))
 
@@ -324,12 +294,7 @@ def digest_file(file: IO[bytes]) -> str:
 
 
 def unpack_file(file: IO[bytes], path: bytes, digest: str, *, most_bytes: int = _MOST_BYTES) -> None:
-    """
-    Unpack a file.
-
-    Raises:
-        PackedDamaged: it is not what its digest says.
-    """
+    """Unpack a file. PackedDamaged: it is not what its digest says, or unpacks to more than a catalog can be."""
     if digest_file(file) != digest:
         raise PackedDamaged(f"{show_path(path)}: what arrived from the hub is not what was stored; it is fetched again")
     file.seek(0)

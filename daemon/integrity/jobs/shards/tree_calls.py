@@ -33,13 +33,12 @@ from integrity.jobs.shards.messages import (
     digest_file,
     pack_file,
     pack_lines,
-    to_text,
     unpack_file,
     write_message,
 )
 from integrity.reporting.client import HubClient
 from integrity.reporting.forms import read_form
-from integrity.reporting.protocol import MOST_BODY_BYTES, PACKED, VERSION, JsonObject, encode, encode_lines
+from integrity.reporting.protocol import MOST_BODY_BYTES, PACKED, VERSION, JsonObject, encode, encode_lines, to_text
 from integrity.reporting.reporter import load_token
 
 if TYPE_CHECKING:
@@ -296,12 +295,7 @@ class TreeCalls:
 def make_calls(
     config: Config, root: ConfiguredRoot, write_finding: FindingWriter, wait: Callable[[float], bool]
 ) -> TreeCalls:
-    """
-    Return the calls for a shared root. ``wait``: see ``ShardClient``.
-
-    Raises:
-        ConfigError: no hub is configured.
-    """
+    """Return the calls for a shared root. ``wait``: see ``ShardClient``. ConfigError: no hub is configured."""
     if not config.hub.url:
         raise ConfigError(f"no hub is configured, which shares the work; run: {program.command('hub join URL')}")
     token = load_token(config.hub.token_file)

@@ -35,18 +35,7 @@ _TOO_LARGE = 2
 
 @dataclass(frozen=True, slots=True)
 class Visited:
-    """
-    What a visit did.
-
-    Args:
-        is_complete: the round is over.
-        coverage: of the shard.
-        read_bytes: what was read.
-        duration_s: how long that took.
-        findings: all that are open.
-        folders: the sizes of the shard's folders, if it is to be cut again.
-        is_reading: see ``VisitResult``.
-    """
+    """What a visit did, and what the catalog says now. ``folders``: sizes, if the shard is to be cut again."""
 
     is_complete: bool
     coverage: Coverage
@@ -58,15 +47,7 @@ class Visited:
 
 
 def visit(context: Context, path: bytes, task: ShardTask) -> Visited:
-    """
-    Scan and scrub a shard, for as long as a visit may take.
-
-    Args:
-        context: with the scope of the shard, and a stop of its own.
-
-    Raises:
-        AppError: the catalog can't be used.
-    """
+    """Scan and scrub a shard, for as long as a visit may take. ``context``: with its scope, and a stop of its own."""
     began_at, read_bytes, is_complete = context.monotonic(), 0, False
     with _stopping_after(context, task.visit_s):
         scanned = runner.scan(context, [path], ScanOptions())

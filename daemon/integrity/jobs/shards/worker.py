@@ -158,15 +158,7 @@ _QUIET_S = 2 * STALL_S
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """
-    How a worker works.
-
-    Args:
-        folder: for local copies of catalogs; made if it is missing.
-        jobs: number of threads; None for one per processor.
-        pace: throttles the reads.
-        quiet_s: without progress for this long, the worker does not report to be alive any more (I2).
-    """
+    """How a worker works. ``folder``: for local copies; ``jobs``: threads, None: as processors; ``quiet_s``: see I2."""
 
     folder: bytes
     jobs: int | None = None
@@ -175,14 +167,7 @@ class WorkerSettings:
 
 
 class WorkerPause(NamedTuple):
-    """
-    Why a worker has nothing to do.
-
-    Attributes:
-        wait_s: how many seconds later something may be due.
-        done: parts that it read or listed since it began.
-        rest: what is left of the tree; None: the worker was stopped, or the hub does not say.
-    """
+    """Why a worker has nothing to do for so long, what it did, and what is left; ``rest``: None: it was stopped."""
 
     wait_s: float
     done: int
@@ -190,12 +175,7 @@ class WorkerPause(NamedTuple):
 
 
 class ShardWorker:
-    """
-    Works on one shared tree until it is stopped.
-
-    Args:
-        stop: set to end the work; what was done since the last stored version is stored.
-    """
+    """Works on one shared tree until it is stopped: what was done since the last stored version is stored."""
 
     def __init__(self, calls: TreeCalls, settings: WorkerSettings, stop: Stop) -> None:
         self._calls = calls
@@ -330,10 +310,5 @@ def find_work_folder(config: Config) -> bytes:
 def make_worker(
     config: Config, root: ConfiguredRoot, settings: WorkerSettings, write_finding: FindingWriter, stop: Stop
 ) -> ShardWorker:
-    """
-    Return a worker for a shared root.
-
-    Raises:
-        ConfigError: no hub is configured.
-    """
+    """Return a worker for a shared root. ConfigError: no hub is configured."""
     return ShardWorker(make_calls(config, root, write_finding, stop.wait), settings, stop)
