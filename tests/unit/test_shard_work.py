@@ -146,10 +146,12 @@ def test_messages_come_back_as_they_were_sent() -> None:
     assert b"a/\xff" == to_path(task.folders[0])
 
 
-@pytest.mark.parametrize("change", [{"files": "1"}, {"files": True}, {"digest": None}, {"files": 1 << 63}])
+@pytest.mark.parametrize(
+    "change", [{"files": "1"}, {"files": True}, {"digest": None}, {"digest": "../ab"}, {"files": 1 << 63}]
+)
 def test_message_with_a_wrong_value_is_refused(change: dict[str, object]) -> None:
     """A value of another type, or out of range, is refused with its name."""
-    result = write_message(VisitResult(0, "ab", True, 1, 1, None, 0, 1, 1, 0))
+    result = write_message(VisitResult(0, "ab" * 32, True, 1, 1, None, 0, 1, 1, 0))
 
     with pytest.raises(ProtocolError, match=next(iter(change))):
         read_form(VisitResult, {**result, **change})
