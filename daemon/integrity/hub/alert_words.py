@@ -52,7 +52,6 @@ class HubComposer:
         return self._write(kind, subject, opening, sections, [*found, *over], now)
 
     def all_clear(self, over: Sequence[HubFinding], now: int) -> Message:
-        """Return the message that every reported finding is resolved."""
         subject = f"all clear: {len(over):,} finding{'s' if len(over) != 1 else ''} resolved, none open"
         opening = [
             "All findings of the hub that were reported are resolved.",
@@ -90,7 +89,6 @@ class HubComposer:
 
 
 def sort_by_gravity(findings: Sequence[HubFinding]) -> list[HubFinding]:
-    """Sort by gravity, then by number."""
     return sorted(findings, key=lambda one: (HUB_GRAVITY[one.kind], one.id))
 
 

@@ -134,13 +134,11 @@ class ChannelNews:
         return found
 
     def _find_known(self, *where: sa.ColumnElement[bool]) -> list[HubFinding]:
-        """Return what is unresolved and was sent."""
         found = self._find(UNRESOLVED, finding.c.alerted.is_not(None), *where)
         return [one for one in found if one.id in self._notes]
 
     @cached_property
     def _is_any_known(self) -> bool:
-        """Whether anything unresolved was sent."""
         sent = sa.select(finding.c.alerted).where(UNRESOLVED, finding.c.alerted.is_not(None))
         with self._c.execute(sent.execution_options(yield_per=AT_ONCE)) as rows:
             return any(read_note(row.alerted, self._record.name) for row in rows)
@@ -211,7 +209,6 @@ def read_note(alerted: str | None, channel: str) -> SentNote | None:
 
 
 def _are_wanted(now: int) -> tuple[sa.ColumnElement[bool], ...]:
-    """Select what nobody acknowledged or muted."""
     is_muted = sa.and_(finding.c.state == FindingState.MUTED.value, finding.c.muted_until > now)
     return finding.c.state != FindingState.ACKNOWLEDGED.value, ~sa.func.coalesce(is_muted, sa.false())
 

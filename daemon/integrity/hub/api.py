@@ -82,7 +82,6 @@ class BoxCallForm(NamedTuple):
 
     @property
     def body(self) -> JsonObject:
-        """The content of its request."""
         if self.line is None:
             return {"application/json": {"schema": self.head}}
         return {JSON_LINES: {"schema": {"type": "array", "prefixItems": [self.head], "items": self.line}}}
@@ -269,7 +268,6 @@ class BoxApi:
         return {"buckets": b64encode(packed).decode("ascii")}
 
     def folders(self, call: BoxCall) -> JsonObject:
-        """Store folders with their files."""
         sent = read_folders(_lines_after_version(call.body))
         self._quota.charge(call.reporter.box_id, size_of_folders(sent))
         return {"stored": trees.store_folders(self._database, *_root(call), sent, call.now)}
@@ -378,7 +376,6 @@ class BoxGuard:
         return await run_sync(work, *args, limiter=self._threads)
 
     async def work(self, answer: Answer, request: Request, reporter: CallingBox) -> Response:
-        """Read the body of a call, and answer it in a thread."""
         body = await request.body()  # as long as its Content-Length; the server bounds how long it may take
         is_zstd = _is_zstd(request)
         root_id = int(request.path_params.get("root_id", 0))

@@ -40,7 +40,6 @@ def read_body(text: str) -> JsonObject:
 
 
 def write_box_finding(number: int, kind: str, body: JsonObject) -> JsonObject:
-    """Write what a box found, for the evidence of a finding of the hub."""
     certainty = read_certainty(body)
     message = body.get("message")
     return {
@@ -61,7 +60,6 @@ def find_places(body: JsonObject) -> str | None:
 
 
 def read_certainty(body: JsonObject) -> Certainty | None:
-    """Return how sure a box is of a finding; None if it does not say."""
     word = body.get("certainty")
     return Certainty(word) if isinstance(word, str) and word in set(Certainty) else None
 
@@ -135,7 +133,6 @@ class BoxFindingRecord:
 
     @property
     def is_problem(self) -> bool:
-        """Whether something is damaged, or may be."""
         return self.kind not in set(FindingKind) or FindingKind(self.kind) in INTEGRITY_PROBLEMS
 
     @property

@@ -102,12 +102,10 @@ def load_tokens(c: sa.Connection) -> dict[bytes, Box]:
 
 
 def has_token(c: sa.Connection, box_id: int, token: str) -> bool:
-    """Return whether a box may report with a token now."""
     box = schema.box.c
     where = box.id == box_id, box.token_hash == hash_token(token), box.revoked_at.is_(None)
     return c.execute(sa.select(box.id).where(*where)).first() is not None
 
 
 def hash_token(token: str) -> bytes:
-    """Return what is stored of a token (I1)."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

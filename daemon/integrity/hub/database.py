@@ -127,7 +127,6 @@ class HubDatabase:
 
     @contextmanager
     def _translating(self, *, writes: bool) -> Iterator[None]:
-        """Translate errors (D3)."""
         try:
             yield
         except sa.exc.TimeoutError as error:
@@ -281,7 +280,6 @@ _READ_ONLY_POSTGRES = "25006"
 
 
 def _may_pass(cause: BaseException, *, writes: bool) -> bool:
-    """Return whether the same may work later."""
     if isinstance(cause, sqlite3.Error):
         return str(getattr(cause, "sqlite_errorname", "")).startswith(_PASSING_SQLITE)
     state = getattr(cause, "sqlstate", None)

@@ -195,7 +195,6 @@ class DamageReport:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether the ranges could not be read."""
         return self.kind == FindingKind.UNREADABLE
 
 
@@ -293,7 +292,6 @@ def _read_report(row: JsonObject) -> DamageReport:
 
 
 def _read_time(row: JsonObject, name: str) -> int | None:
-    """Return a time, seconds UTC; None if there is none."""
     try:
         return int(datetime.fromisoformat(read_text(row, name)).timestamp())
     except (ValueError, OverflowError):

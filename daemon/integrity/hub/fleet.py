@@ -200,7 +200,6 @@ _SILENT_SINCE = sa.func.coalesce(box.c.seen_at, box.c.worked_at)
 
 
 def _select_age(now: int) -> sa.ColumnElement[str | None]:
-    """Select the age of the oldest verification in a root."""
     age_s, every_s = now - _OLDEST_AT, _bound(member.c.verify_every_s)
     is_kept = age_s.between(-_CLOCK_SLACK_S, every_s)  # a time to come proves nothing
     return sa.case(
@@ -422,7 +421,6 @@ def describe_agreement(one: SetStatus) -> Agreement:
 
 
 def count_boxes(number: int) -> str:
-    """Write "1 box", "3 boxes"."""
     return f"{number:,} {'box' if number == 1 else 'boxes'}"
 
 
@@ -510,7 +508,6 @@ def load_set_groups(c: sa.Connection, now: int, silent_after_s: int) -> dict[Set
 
 
 def count_open(c: sa.Connection, *where: sa.ColumnElement[bool]) -> OpenFindings:
-    """Count the unresolved findings, all or some."""
     return count_open_by(c, sa.null(), *where)[None]
 
 

@@ -134,7 +134,6 @@ def describe_gap(one: BoxStatus) -> str:
 
 
 def _find_set_doubts(sets: Mapping[SetComparison, SetGroup]) -> list[str]:
-    """Say which sets were not compared, or only in parts."""
     states = (
         (SetComparison.NEVER, "not compared yet"),
         (SetComparison.PARTLY, "compared only in parts, for not all files were reported yet"),

@@ -111,7 +111,6 @@ def retain(database: HubDatabase, now: int) -> None:
 
 
 def _delete(database: HubDatabase, table: sa.Table, is_old: sa.ColumnElement[bool]) -> None:
-    """Delete rows, some at a time."""
     key = tuple(table.primary_key)
     some = sa.select(*key).where(is_old).limit(_ROWS_AT_ONCE)
     is_more = True

@@ -82,7 +82,6 @@ def get_grants(c: sa.Connection, box_name: str) -> Grants:
 
 
 def find_granted_boxes(c: sa.Connection, tree: str) -> list[str]:
-    """Return the names of the boxes that may work on a shared tree."""
     where = box_grant.c.kind == GrantKind.TREE.value, box_grant.c.name.in_((tree, ANY)), box.c.revoked_at.is_(None)
     query = sa.select(box.c.name).join_from(box, box_grant).where(*where).distinct().order_by(box.c.name)
     return list(c.execute(query).scalars())

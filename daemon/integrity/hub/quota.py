@@ -111,7 +111,6 @@ class BoxQuota:
 
 
 def count_stored(c: sa.Connection, box_id: int) -> int:
-    """Return how many bytes the rows of a box take (Q2)."""
     return sum(int(c.execute(query).scalar() or 0) for query in _find_sizes(box_id))
 
 

@@ -40,7 +40,6 @@ class TwoNames(NamedTuple):
 
     @property
     def reversed(self) -> TwoNames:
-        """The same, the other way round."""
         return TwoNames(self.other, self.one, self.version)
 
 

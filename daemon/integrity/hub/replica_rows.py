@@ -98,7 +98,6 @@ class DisputedFile(NamedTuple):
 
     @property
     def path(self) -> bytes:
-        """Relative to the root."""
         return join_key(self.key)
 
 
@@ -110,12 +109,10 @@ class _FileGroup(NamedTuple):
 
     @property
     def key(self) -> FileKey:
-        """Path of the folder, and name."""
         return self.folder, self.name
 
     @property
     def has_several_contents(self) -> bool:
-        """Whether members have it with different sizes or digests."""
         return len({(row.size_bytes, row.md5, row.xxh3_128) for row in self.rows.values()}) > 1
 
 
@@ -132,7 +129,6 @@ Noted = Mapping[FileKey, tuple[BoxFinding, ...]]
 
 
 def join_key(key: FileKey) -> bytes:
-    """Return the path of a file."""
     above, name = key
     return above + b"/" + name if above else name
 
@@ -190,7 +186,6 @@ class _ReportedExcludes(Excludes):
         self._left_s = _PATTERNS_TAKE_S
 
     def matches(self, path: bytes, name: bytes, is_folder: bool) -> bool:
-        """Return whether an entry is excluded; see ``Excludes``."""
         if self._left_s <= 0:
             return False
         began_at = time.thread_time()
@@ -294,7 +289,6 @@ class ExcludedFiles:
         self._folder: tuple[bytes, bool] = b"", False
 
     def has(self, key: FileKey) -> bool:
-        """Return whether a file is left out."""
         above, name = key
         if self._folder[0] != above:
             self._folder = above, bool(above) and self._excludes.covers(above, is_folder=True)

@@ -266,7 +266,6 @@ def are_reported(views: Sequence[ReplicaView]) -> bool:
 
 
 def find_differences(views: Sequence[ReplicaView]) -> dict[tuple[int, int], ContentDifference]:
-    """Compare each member with each."""
     return {
         (index, at): found
         for index, one in enumerate(views)
@@ -372,7 +371,6 @@ def _vote(
 def _find_candidates(
     index: int, views: Sequence[ReplicaView], pairs: Sequence[_Pair], standings: Sequence[Standing]
 ) -> list[int]:
-    """Return the members that may have what this one needs."""
     view = views[index]
     others = [one for one, other in enumerate(views) if one != index and other.version is not None]
     newest = [one for one in others if standings[one] is not Standing.BEHIND]

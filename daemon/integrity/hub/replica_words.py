@@ -41,7 +41,6 @@ def repair_command(damaged: SetMember, source: SetMember, path: bytes) -> str | 
 
 
 def scrub_command(one: SetMember, path: bytes) -> str:
-    """Return the command that verifies a file."""
     return program.stored_command("scrub", absolute(one.path, path))
 
 
@@ -139,7 +138,6 @@ class SetWords:
     bodies: Mapping[tuple[int, int], JsonObject]
 
     def describe(self, judged: JudgedFile) -> Draft:
-        """Return the finding about one file."""
         index = judged.member if judged.member is not None else self._pick_spokesman(judged)
         vote = judged.votes[index]
         command, runs_on = self._find_command(judged.file.path, index, vote)
@@ -183,7 +181,6 @@ class SetWords:
         )
 
     def describe_rename(self, one: Rename) -> Draft:
-        """Return the finding about a file or folder that has two names."""
         box = None if one.renamed_on_one is None else self.members[one.renamed_on_one]
         old, new, count = show_path(one.old), show_path(one.new), len(one.files)
         have_old, have_new = self._name(sorted(one.having_old)), self._name(sorted(one.having_new))
@@ -262,7 +259,6 @@ class SetWords:
         return self._explain_undecided(judged, index, vote)
 
     def _tell_damage(self, file: DisputedFile, index: int) -> str:
-        """Return what the box found in its file."""
         here, name = self.members[index], printable(self.members[index].box_name)
         parts = []
         for finding in file.findings:
@@ -344,7 +340,6 @@ class SetWords:
         return ""
 
     def _list_others(self, judged: JudgedFile, index: int) -> str:
-        """Return what each other box has instead."""
         words = [
             f"{printable(one.box_name)}: {_tell_holding(view.holding, vote.standing)}"
             for at, (one, view, vote) in enumerate(zip(self.members, judged.file.views, judged.votes, strict=True))

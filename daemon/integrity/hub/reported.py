@@ -312,7 +312,6 @@ class SentFolder:
 
     @property
     def is_in_one_call(self) -> bool:
-        """Whether all of its files are here."""
         return self.has_files and self.is_begun and self.is_whole and self.buckets is None
 
     def check(self, digests: FolderDigests) -> None:

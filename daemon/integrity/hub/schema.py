@@ -38,7 +38,6 @@ _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def column_id(comment: str) -> sa.Column[Any]:
-    """Return the column of a row's number."""
     return sa.Column("id", _INTEGER, sa.Identity(), primary_key=True, comment=comment)
 
 
@@ -58,7 +57,6 @@ def column_text(name: str, comment: str, *args: Any, null: bool = False) -> sa.C
 
 
 def _only_where(condition: sa.ColumnElement[bool]) -> dict[str, Any]:
-    """Have an index have only some of the rows."""
     return {"sqlite_where": condition, "postgresql_where": condition}
 
 

@@ -125,7 +125,6 @@ def replace_files(
     new: Mapping[StoredKey, ReportedFile],
     now: int,
 ) -> None:
-    """Replace the rows of some files by others."""
     gone = [key for key in old if key not in new]
     changed = [(key, old[key], one) for key, one in new.items() if key in old and old[key] != one]
     keep_replaced(c, tree.id, [(key, was, one) for key, was, one in changed], now)

@@ -54,7 +54,6 @@ class _Run(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Which machine it is, for people."""
         return f"{printable(self.hostname)} ({printable(self.address)})"
 
     def overlaps(self, other: _Run) -> bool:
@@ -184,7 +183,6 @@ def require_sole(c: sa.Connection, reporter: CallingBox) -> None:
 
 
 def _load_runs(c: sa.Connection, box_id: int) -> list[_Run]:
-    """Return the runs of a box, those that were seen last first."""
     query = sa.select(*(box_run.c[name] for name in _Run._fields)).where(box_run.c.box_id == box_id)
     rows = c.execute(query.order_by(box_run.c.seen_at.desc())).all()
     return [_Run(*row) for row in rows]

@@ -61,7 +61,6 @@ def get_tree_member(c: sa.Connection, box_id: int, root_id: int, *, locks: bool 
 
 
 def compare(c: sa.Connection, tree: TreeMember, asked: Sequence[ComparedFolder]) -> Differences:
-    """Compare folders of a box with what is stored."""
     stored = {}
     for chunk in chunked({one.path for one in asked}):
         query = sa.select(folder.c.path, member_folder.c.own, member_folder.c.subtree).join_from(folder, member_folder)

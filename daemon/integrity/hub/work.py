@@ -45,7 +45,6 @@ class FailingPart(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What does not work, for people."""
         reason = f" ({self.reason})" if self.reason else ""
         return f"The hub does not work as it should: {self.words} for {format_duration(self.lasts_s)}{reason}."
 
@@ -87,7 +86,6 @@ class PartWatch:
                 self._states[name] = replace(self._states[name], good_at=self._monotonic(), failed_at=None, reason="")
 
     def note_failure(self, name: str, error: BaseException) -> None:
-        """Note that a part failed, and why."""
         reason = printable(str(error).partition("\n")[0] or type(error).__name__)[:_LONGEST_REASON]
         with self._lock:
             state = self._states[name]

@@ -97,7 +97,6 @@ class HubClient:
         self._has_zstd = find_spec("zstandard") is not None
 
     def copy(self) -> HubClient:
-        """Return a client with a connection of its own."""
         return HubClient(
             self._url.geturl(),
             self._token,
@@ -236,7 +235,6 @@ class HubClient:
         return _TlsConnection(self._host, self._url.port, timeout=timeout_s, context=context)
 
     def _explain(self, error: OSError | http.client.HTTPException) -> HubError:
-        """Say why there is no answer."""
         if isinstance(error, ssl.SSLCertVerificationError):
             hint = "set `certificate` in [hub] to the file that it is signed with, if it is your own"
             if "expired" in error.verify_message or "not yet valid" in error.verify_message:
@@ -253,7 +251,6 @@ class HubClient:
         return HubAway(f"{self._host}: {getattr(error, 'strerror', None) or error}")
 
     def _refused(self, answer: _Answer) -> HubError:
-        """Say what an answer other than 200 means."""
         code = text = ""
         try:
             said = decode(answer.body)

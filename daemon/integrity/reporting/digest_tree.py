@@ -175,7 +175,6 @@ class SubtreeDigest:
         self._digest = xxhash.xxh3_128(own)
 
     def add(self, name: bytes, subtree: bytes) -> None:
-        """Add a folder by its name and its ``subtree``."""
         self._digest.update(_LENGTH.pack(len(name)) + name + subtree)
 
     def digest(self) -> bytes:
@@ -197,7 +196,6 @@ def digest_subtree(own: bytes, folders: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def file_values(file: ReportedFile) -> list[object]:
-    """Write a file as the array of its line."""
     return [
         to_text(file.name),
         file.size_bytes,

@@ -78,7 +78,6 @@ def _read(kind: Any, value: object) -> object:
 
 
 def describe_form(kind: type) -> JsonObject:
-    """Return the JSON schema of a class."""
     (schema,), parts = msgspec.json.schema_components(
         [kind],
         schema_hook=lambda one: dict(one.schema),  # type: ignore[attr-defined]

@@ -55,7 +55,6 @@ _TOKEN = re.compile(r"integrity-box-[A-Za-z0-9_-]{20,200}")
 
 
 def is_token(text: str) -> bool:
-    """Return whether a text can be the token of a box."""
     return _TOKEN.fullmatch(text) is not None
 
 
@@ -129,7 +128,6 @@ def write_messages(
 
 
 def to_message(queued: QueuedMessage) -> ReportMessage:
-    """Return a stored message as the protocol has it."""
     return ReportMessage(queued.number, queued.at, MessageKind(queued.kind), decode(queued.body.encode("ascii")))
 
 
@@ -477,7 +475,6 @@ class _Trees:
         return is_settled
 
     def close(self) -> None:
-        """Give the temporary files back."""
         for root_id in list(self._trees):
             self._drop(root_id)
 

@@ -204,7 +204,6 @@ def _is_below(path: bytes, folder: bytes) -> bool:
 
 
 def _find_between(folder: bytes, path: bytes) -> list[bytes]:
-    """Return the folders between a folder and a path below it, from above."""
     between: list[bytes] = []
     above = os.path.dirname(path)
     while above != folder:
@@ -264,7 +263,6 @@ class TreeSync:
 
     @property
     def top(self) -> bytes:
-        """Return the digest of the whole tree."""
         return self._tree.get(b"").subtree
 
     def _compare(self) -> None:

@@ -124,7 +124,6 @@ def shard_object(one: ShardView) -> JsonObject:
 
 
 def hub_finding_object(finding: HubFinding) -> JsonObject:
-    """Write a finding of the hub, with the evidence of each member."""
     return {
         "id": finding.id,
         "kind": finding.kind.value,
@@ -182,7 +181,6 @@ def _write_body(body: Mapping[str, object]) -> JsonObject:
 
 
 def open_findings_object(found: OpenFindings) -> JsonObject:
-    """Write how many findings there are of each kind."""
     return {kind.value: number for kind, number in sorted(found.findings.items())}
 
 
@@ -220,7 +218,6 @@ class HubApi:
         return (mount_json(_INTERFACE, self.find_pages()),)
 
     def find_pages(self) -> dict[str, JsonPage]:
-        """Return the pages by their path."""
         site = self._site
         return {
             "/status": self._page("How all boxes are, in one sentence", self._find_status),
@@ -299,7 +296,6 @@ class HubApi:
         find: Callable[[sa.Connection, Request], JsonObject],
         places: Mapping[str, str] = MappingProxyType({}),
     ) -> JsonPage:
-        """Return a page about one subject."""
 
         def answer(asked: Request) -> JsonObject:
             with self._site.read() as c:
@@ -354,7 +350,6 @@ class HubApi:
             return {"trees": [tree_object(one, now) for one in find_promises(c, self._site.lease_s, now)]}
 
     def show_tree(self, request: Request) -> JsonObject:
-        """Return one shared tree, with a page of its shards."""
         limit, after = _read_limit(request), read_number(request, "after") or 0
         with self._site.read() as c:
             promise = get_promise(c, self._site, request.path_params["name"])

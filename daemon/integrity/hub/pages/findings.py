@@ -88,7 +88,6 @@ class HubFindingPages:
         )
 
     def show_list(self, request: Request) -> Response:
-        """Show a page of the list, as its filters say."""
         with self._site.read() as c:
             found = page_findings(c, *read_filter(c, request), before=read_number(request, "before"), limit=_PAGE + 1)
             counts = count_open(c)
@@ -129,7 +128,6 @@ class HubFindingPages:
         )
 
     async def acknowledge(self, request: Request) -> Response:
-        """Stop the reminders of a finding."""
         form = await read_form(request)
 
         def change(c: sa.Connection, number: int, now: int) -> str:
@@ -139,7 +137,6 @@ class HubFindingPages:
         return await run_in_threadpool(self._decide, request, "acknowledge", read_finding_id(form), change)
 
     async def mute(self, request: Request) -> Response:
-        """Stop the reminders of a finding for some days."""
         form = await read_form(request)
         days = read_days(form)
 

@@ -68,7 +68,6 @@ class BoxCard(NamedTuple):
 
 
 def make_card(one: BoxStatus) -> BoxCard:
-    """Collect what the card of a box shows."""
     is_said = one.health is not BoxHealth.GAP or one.state == "gap"
     return BoxCard(one, make_box_bar(one), "" if is_said else describe_gap(one))
 
@@ -108,7 +107,6 @@ _CLOCK_SLACK_S = 5
 
 
 def describe_clock(ahead_s: int | None) -> str:
-    """Say how the clock of a box compares with that of the hub."""
     if ahead_s is None:
         return "not known"
     if abs(ahead_s) <= _CLOCK_SLACK_S:
@@ -137,7 +135,6 @@ def page_boxes(c: sa.Connection, site: HubSite, request: Request, *, limit: int)
 
 
 def read_cursor(request: Request, name: str) -> ReportCursor | None:
-    """Return where a page of reported findings begins; None: at the newest."""
     text = request.query_params.get(name, "")
     if not text:
         return None
@@ -148,7 +145,6 @@ def read_cursor(request: Request, name: str) -> ReportCursor | None:
 
 
 def write_cursor(cursor: ReportCursor) -> str:
-    """Write where a page of reported findings begins."""
     return f"{cursor.number}.{cursor.opened_at}"
 
 
@@ -180,7 +176,6 @@ def make_view(promise: TreePromise, now: int) -> TreeView:
 
 
 def get_promise(c: sa.Connection, site: HubSite, name: str) -> TreePromise:
-    """Return the promise of one tree, or raise HTTPException (404)."""
     for one in find_promises(c, site.lease_s, site.now, shared_tree.c.name == name):
         return one
     raise HTTPException(404, "there is no shared tree with this name")
@@ -235,7 +230,6 @@ class FleetPages:
         )
 
     def show_audit(self, request: Request) -> Response:
-        """Show a page of the log."""
         with self._site.read() as c:
             found = find_entries(c, before=read_number(request, "before"), limit=_PAGE + 1)
         return self._site.render(
@@ -269,7 +263,6 @@ class FleetPages:
         return PlainTextResponse("ok\n")
 
     def show_boxes(self, request: Request) -> Response:
-        """Show a page of the table, as its filters say."""
         with self._site.read() as c:
             found = page_boxes(c, self._site, request, limit=_PAGE + 1)
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "after"}

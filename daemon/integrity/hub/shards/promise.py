@@ -65,7 +65,6 @@ class TreePromise:
         return not self.overdue_shards and not self.is_too_slow
 
     def describe(self, now: int) -> str:
-        """Return the state of the promise in a sentence or two."""
         every = format_duration(self.verify_every_s)
         if not self.is_surveyed:
             return "Not surveyed yet: no worker has listed its folders."

@@ -298,7 +298,6 @@ def _get_held(c: sa.Connection, call: BoxCall, asked: JobCall) -> tuple[WorkerRo
 
 
 def _is_named(c: sa.Connection, digest: str, *where: sa.ColumnElement[bool]) -> bool:
-    """Return whether a shard has a catalog, or had it before the last one."""
     names = sa.select(shard.c.id).where(sa.or_(shard.c.digest == digest, shard.c.former_digest == digest), *where)
     return c.execute(names.limit(1)).first() is not None
 
@@ -322,7 +321,6 @@ def make_shard_hub(settings: HubServer, database: HubDatabase, folder: bytes, qu
 
 
 def find_shard_duties(hub: ShardHub | None) -> list[HubDuty]:
-    """Return what is due again and again for shared trees."""
     unless = "shared trees were not checked"
     return [] if hub is None else [HubDuty("check_shared_trees", MINUTE_S, hub.check, unless=unless)]
 

@@ -57,11 +57,9 @@ class ShardStore:
             ) from error
 
     def path_of(self, digest: str) -> bytes:
-        """Return the path of a committed file."""
         return self._path("", digest)
 
     def has(self, digest: str) -> bool:
-        """Return whether a file is committed."""
         return os.path.exists(self.path_of(digest))
 
     def find(self, job: int, digest: str) -> bytes | None:
@@ -111,7 +109,6 @@ class ShardStore:
         sync_file(self._folder)
 
     def remove(self, digest: str) -> None:
-        """Remove a committed file, if it is there."""
         with suppress(FileNotFoundError):
             os.unlink(self.path_of(digest))
 

@@ -68,7 +68,6 @@ class WorkerRow(NamedTuple):
 
 
 def find_round_s(verify_every_s: int) -> int:
-    """Return how long a round of reading lasts, for a promise."""
     return max(1, min(_LONGEST_ROUND_S, verify_every_s // _ROUNDS))
 
 
@@ -102,7 +101,6 @@ def join(
 
 
 def _require_grant(c: sa.Connection, box_id: int, tree: str) -> None:
-    """Require that a box may work on a tree, or raise CallRefused."""
     if not is_granted(load_grants(c, box_id).trees, tree):
         name = c.execute(sa.select(box.c.name).where(box.c.id == box_id)).scalar_one()
         raise CallRefused(
@@ -280,7 +278,6 @@ def _find_shard(c: sa.Connection, tree_id: int, folder: bytes) -> int:
 
 
 def is_surveyed(c: sa.Connection, tree_id: int) -> bool:
-    """Return whether a tree was cut into shards."""
     return c.execute(sa.select(shared_tree.c.surveyed_at).where(shared_tree.c.id == tree_id)).scalar() is not None
 
 
@@ -312,13 +309,11 @@ def note(c: sa.Connection, tree_id: int, shard_id: int | None, verb: str, outcom
 
 
 def note_work(c: sa.Connection, worker: WorkerRow, shard_id: int | None, verb: str, outcome: str, now: int) -> None:
-    """Write what a worker did into the audit log."""
     who = c.execute(sa.select(box.c.name).where(box.c.id == worker.box_id)).scalar_one()
     note(c, worker.tree_id, shard_id, verb, outcome, who=who, now=now)
 
 
 def _begin_round(c: sa.Connection, shard_id: int, now: int) -> None:
-    """Begin a round of reading, unless one goes on."""
     goes_on = sa.and_(shard.c.round_at.is_not(None), shard.c.is_complete == 0)
     round_at = sa.case((goes_on, shard.c.round_at), else_=now)
     c.execute(sa.update(shard).where(shard.c.id == shard_id).values(round_at=round_at, is_complete=0))

@@ -60,7 +60,6 @@ class _Patience:
     ends_at = 0.0
 
     def wait(self, seconds: float) -> bool:
-        """Wait; return whether to give up."""
         if time.monotonic() + seconds > self.ends_at:
             return True
         time.sleep(seconds)

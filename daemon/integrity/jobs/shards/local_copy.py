@@ -220,7 +220,6 @@ def narrow(catalog: Catalog, scope: TreeScope) -> int:
 
 
 def find_all_files(catalog: Catalog, root_id: RootId) -> Iterator[tuple[FileId, bytes, int]]:
-    """Yield number, path and size of each recorded file."""
     after = 0
     with catalog.read() as connection:
         while page := files.page_files(connection, root_id, after=after):
@@ -260,7 +259,6 @@ def export(catalog: Catalog, path: bytes, boot_uuid: str, now: int) -> None:
 
 
 def remove(path: bytes) -> None:
-    """Remove a local copy and the files beside it."""
     folder, name = os.path.split(path)
     for entry in list(os.scandir(folder)):
         if entry.name.startswith(name):

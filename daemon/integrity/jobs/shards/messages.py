@@ -40,7 +40,6 @@ class Size(NamedTuple):
         return Size(self.files + other.files, self.bytes + other.bytes)
 
     def fits(self, limit: Size) -> bool:
-        """Return whether neither is more than the limit."""
         return self.files <= limit.files and self.bytes <= limit.bytes
 
 
@@ -242,7 +241,6 @@ def write_message(message: ShardTask | VisitResult | TreeOffer | TreeRest) -> Js
 
 
 def write_survey(folders: Iterable[FolderSize]) -> Iterator[bytes]:
-    """Write a survey as JSON lines."""
     for path, size in folders:
         yield encode([to_text(path), size.files, size.bytes]) + b"\n"
 
@@ -277,7 +275,6 @@ def pack_file(path: bytes) -> bytes:
 
 
 def pack_lines(lines: Iterable[bytes], path: bytes) -> bytes:
-    """Write lines into a packed file and return its path."""
     with open(path, "wb") as target, zstandard.ZstdCompressor(level=_LEVEL).stream_writer(target) as writer:
         for line in lines:
             writer.write(line)

@@ -174,7 +174,6 @@ class TreeCalls:
         return self.client.call(path, encode({"protocol": VERSION, "worker": self.worker, **body}))
 
     def ask(self, path: str, body: JsonObject) -> tuple[ShardTask | None, JsonObject]:
-        """Ask for a job; return it, if there is one, and the answer."""
         answer = self.call(path, body)
         task = answer.get("task")
         return (read_form(ShardTask, task) if isinstance(task, dict) else None), answer
@@ -239,7 +238,6 @@ class TreeCalls:
         return self._store(pack_file(path), task, progress)
 
     def _store(self, packed: bytes, task: ShardTask, progress: Callable[[], None]) -> str:
-        """Send a packed file to the hub's store; return its digest."""
         with open(packed, "rb") as file:
             digest = digest_file(file)
             header = {"protocol": VERSION, "worker": self.worker, "job": task.job, "digest": digest}
@@ -312,5 +310,4 @@ def read_seconds(answer: JsonObject, name: str, default: float) -> float:
 
 
 def _spell(value: object) -> object:
-    """Return the value of a setting as JSON has it."""
     return list(value) if isinstance(value, tuple) else value

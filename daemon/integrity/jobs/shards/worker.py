@@ -96,11 +96,9 @@ class Lease:
             thread.join(_POLL_S)
 
     def is_over(self) -> bool:
-        """Return whether the work should end."""
         return self.stop.is_set()
 
     def made_progress(self) -> None:
-        """Record that the work goes on."""
         self._progress_at = self._monotonic()
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
