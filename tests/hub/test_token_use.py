@@ -109,6 +109,23 @@ def test_two_machines_with_one_token_resolve_nothing_and_are_one_finding(
     assert ("gap", "Two machines use the token of this box, so nothing that they report is stored.") == tuple(state)
 
 
+def test_machine_with_a_catalog_of_its_own_is_found_within_ten_minutes(
+    hub_database: HubDatabase, make: Callable[..., Machine]
+) -> None:
+    """It reports again when it is told to: a box waits at most half as long again."""
+    one, other = make("nas-b", 1), make("nas-clone")
+    one.report(NOW)
+    refused = other.report(NOW + 60)
+    assert refused is not None
+    wait_s = 3 * (refused.retry_after_s or 0) // 2
+    for at in range(NOW + BEAT_S, NOW + 60 + wait_s, BEAT_S):
+        assert one.report(at) is None
+
+    assert 0 < wait_s <= 600
+    assert "two machines use the token" in str(other.report(NOW + 60 + wait_s))
+    assert {1: "open"} == find_damaged(hub_database)
+
+
 def test_clone_with_the_same_catalog_is_another_machine(
     hub_database: HubDatabase, make: Callable[..., Machine]
 ) -> None:

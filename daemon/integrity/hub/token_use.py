@@ -135,7 +135,7 @@ def _ask_to_wait(name: str, holder: _Run, left_s: int, now: int) -> CallRefused:
         f"{holder.words} reported with the token of {name} {ago} ago. If that was this machine before it was started"
         f" again or restored, wait: its reports are taken in {left}. If not, this machine needs a token of its own: on"
         " the hub, run `integrity hub add BOX` with another name, then here `integrity hub join URL`",
-        left_s,
+        min(left_s, BEAT_S),  # a second machine is known by what both report meanwhile (U1)
     )
 
 
