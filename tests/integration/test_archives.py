@@ -197,6 +197,21 @@ def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
     assert PASSWORD not in versions.stdout + repaired.stdout
 
 
+@with_archives(long=Restic)
+def test_file_with_several_names_is_repaired(pair: Pair) -> None:
+    """Borg stores the content once, and prints nothing under the other name."""
+    link = pair.small.with_name("link.bin")
+    link.hardlink_to(pair.small)
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    good = link.read_bytes()
+    damage(link, 7)
+    pair.run("scrub", expect=1)
+    pair.run("repair", link, "--from", "nightly")
+    pair.run("repair", pair.small, "--from", "nightly", "--apply", "--discard")
+    assert good == link.read_bytes()
+
+
 @with_archives(long=Borg)
 def test_chosen_versions_are_compared_and_nothing_is_recorded(pair: Pair) -> None:
     """By a day, the name or all of them; what is read may differ under the recorded size and time."""
@@ -457,7 +472,7 @@ def test_backups_of_another_machine_or_folder_are_not_taken(integrity: Box, tmp_
     shutil.rmtree(pair.archive.place)
     other.place.rename(pair.archive.place)
     pair.configure()
-    assert f"are of {pair.small.parent}, none of them" in pair.compare(expect=2).stderr
+    assert f"its only backup is of {pair.small.parent}, not all of" in pair.compare(expect=2).stderr
 
 
 @with_archives()

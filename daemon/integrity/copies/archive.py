@@ -163,7 +163,7 @@ class ArchiveCopy(BaseCopy):
         version = self._version
         if item is None or item.size_bytes is None:
             raise Vanished(f"cannot open {show_path(path)}: no such file in {self.shown}, {version.name}")
-        place = item.path
+        place = item.link_to or item.path
         return ArchiveFile(path, item.size_bytes, lambda: self._repository.start_file(version, place))
 
     def look_at(self, path: bytes) -> CopyEntry | None:
@@ -198,7 +198,8 @@ class ArchiveCopy(BaseCopy):
         if not covering and not options.path:
             folders = sorted({show_path(folder) for one in backups for folder in one.folders})
             of = ", ".join(folders[:_SHOWN])
-            raise ConfigError(self._tell_path(f"its {len(backups):,} backups are of {of}, none of them of all of"))
+            many = f"its {len(backups):,} backups are of {of}, none of them of all of"
+            raise ConfigError(self._tell_path(many if len(backups) > 1 else f"its only backup is of {of}, not all of"))
         covering = covering or backups
         hosts = {one.host for one in covering}
         here = socket.gethostname()
@@ -406,7 +407,7 @@ class _Stream:
     def _read_alone(self, item: Item, entry: CopyEntry) -> tuple[int, bytes] | str:
         """Return size and digest of a file, or why it can't be read."""
         repository = self._repository
-        with repository.start_file(self._version, item.path) as running:
+        with repository.start_file(self._version, item.link_to or item.path) as running:
             found = _digest(running.read)
             is_whole = running.wait() == 0 and entry.size_bytes in (None, found[0])
             reason = "" if is_whole else running.reason()

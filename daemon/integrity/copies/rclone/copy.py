@@ -37,9 +37,9 @@ def find_name_fault(path: bytes) -> str | None:
     try:
         text = path.decode("utf-8")
     except UnicodeDecodeError:
-        return "has a name that is not UTF-8, which rclone can't carry"
+        return "is not UTF-8, which rclone can't carry"
     if _LOST in text or _QUOTE in text or not _CONTROLS.keys().isdisjoint(map(ord, text)):
-        return "has a character in its name that rclone uses for what it can't carry"
+        return "has a character that rclone uses for what it can't carry"
     return None
 
 
@@ -255,7 +255,7 @@ class RcloneCopy(BaseCopy):
         require_harmless(path)
         fault = find_name_fault(path)
         if fault is not None:
-            raise Unreadable(f"cannot open {show_path(path)}: it {fault}", errno=0)
+            raise Unreadable(f"cannot open {show_path(path)}: its name {fault}", errno=0)
         name = to_rclone(path)
         flags = ("--recursive", "--files-only", "--no-mimetype", "--no-modtime")
         with self._remote.start("lsjson", *flags, names=[name]) as running:
