@@ -158,8 +158,8 @@ def test_page_repairs_a_flipped_bit(integrity: Box, ext4: LoopFS, tmp_path: Path
     plan = json.loads(planned.plan)
     assert {name: shown[name] for name in plan} == plan
     assert [{"copy": "nightly", "blocks": [2]}] == plan["mends"]
-    assert f"{root}/a b: can be repaired" == planned.lines[0]
-    assert "  source     block 2 of 6: intact in nightly" in planned.lines
+    assert f"{root}/a b: can be repaired" == planned.title
+    assert ("source", "block 2 of 6: intact in nightly") in planned.rows
     good = data[2 * BLOCK : 2 * BLOCK + 4096]
     assert before != good
     assert (good, data) == (read_direct(path, 2 * BLOCK), (root / "a b").read_bytes())

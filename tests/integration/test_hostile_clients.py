@@ -250,7 +250,7 @@ def test_idle_client_is_given_up(integrity: Box, tmp_path: Path) -> None:
         connected = connect(daemon.path)
         assert connected is not None
         with greet(daemon) as idle, DaemonClient(connected) as half:
-            connected.sendall(b'{"v":4,')
+            connected.sendall(b'{"v":5,')
             for client in (idle, half):
                 with pytest.raises(CatalogError, match="ended the connection"):
                     receive(client)

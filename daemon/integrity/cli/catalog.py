@@ -21,7 +21,7 @@ from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
-from integrity.words.text import JsonObject, iso_time
+from integrity.words.text import JsonObject, iso_time, list_counts
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -276,8 +276,8 @@ _TALLIES = {
 
 
 def _tallies(counts: ImportCounts) -> str:
-    parts = [f"{number:,} {words}" for name, words in _TALLIES.items() if (number := counts.by_verdict[name])]
-    return f": {', '.join(parts)}" if parts else ""
+    said = list_counts((counts.by_verdict[name], words) for name, words in _TALLIES.items())
+    return f": {said}" if said else ""
 
 
 def _summary_object(summary: ImportSummary) -> JsonObject:

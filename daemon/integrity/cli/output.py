@@ -10,6 +10,7 @@ Ask before something is done that can't be undone.
 import os
 import sys
 import time
+from collections.abc import Mapping
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,7 @@ from integrity.cli import terminal
 from integrity.errors import ConfigError, printable
 
 if TYPE_CHECKING:
-    from integrity.words.text import JsonObject
+    pass
 
 _CHUNK_BYTES = 1 << 16
 _LONGEST_WAIT_S = 0.1
@@ -65,7 +66,7 @@ class Output(NamedTuple):
         if not self.is_json:
             print_line(text, has_color=self._has_color(sys.stdout))
 
-    def give(self, kind: str, fields: "JsonObject") -> None:
+    def give(self, kind: str, fields: Mapping[str, object]) -> None:
         """Print a JSON object, with ``--json`` only."""
         if self.is_json:
             # Flushed one by one: who reads a pipe sees a finding when it is met, not when a buffer is full.

@@ -18,9 +18,10 @@ from integrity.cli.session import Session
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields, shell_word
-from integrity.views.repair import describe_plan, plan_object, repaired_object
+from integrity.views.repair import make_plan_card, repaired_object
 from integrity.views.runs import summary_object
-from integrity.words.text import count, iso_time
+from integrity.words.card import write_terminal
+from integrity.words.text import count, iso_time, list_counts
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from integrity.jobs.repair.kept import KeptReport
     from integrity.jobs.repair.plan import FilePlan
     from integrity.jobs.repair.run import RepairOptions, RepairSummary
+    from integrity.words.card import Card
 
 
 @click.command(
@@ -110,12 +112,13 @@ def _run(
     from integrity.jobs.runner import repair
 
     output = session.output
-    plans: list[FilePlan] = []
+    plans: list[tuple[FilePlan, Card]] = []
     done: list[RepairedFile] = []
 
     def report_plan(plan: FilePlan) -> None:
-        output.give("repair_plan", plan_object(plan))
-        plans.append(plan)
+        card = make_plan_card(plan, output, applies=options.applies)
+        output.give("repair_plan", card.facts)
+        plans.append((plan, card))
 
     def report_repaired(one: RepairedFile) -> None:
         output.give("repair", repaired_object(one))
@@ -125,8 +128,10 @@ def _run(
         wanted = find_wanted(context.catalog, session.config, files, copies, endpoint)
         with borrowing(session, list(dict.fromkeys(one.target.root.path for one in wanted)), context):
             summary = repair(context, wanted, options, report_plan, report_repaired)
-    for plan in plans:
-        _print_plan(output, plan, applies=options.applies)
+    for plan, card in plans:
+        tell = output.say if plan.outcome in ("whole", "repairable") else output.tell
+        for line in (*write_terminal(card, output), ""):
+            tell(line)
     for one in done:
         _print_repaired(output, one)
     report.show()
@@ -141,13 +146,6 @@ def _find_code(summary: RepairSummary) -> ExitCode:
     if summary.failed or summary.not_repairable or summary.refused:
         return ExitCode.PROBLEM
     return ExitCode.INCOMPLETE if summary.incomplete or summary.is_suspended else ExitCode.OK
-
-
-def _print_plan(output: Output, plan: FilePlan, *, applies: bool) -> None:
-    tell = output.say if plan.outcome in ("whole", "repairable") else output.tell
-    for line in describe_plan(plan, output, applies=applies):
-        tell(line)
-    tell()
 
 
 def _print_repaired(output: Output, done: RepairedFile) -> None:
@@ -177,8 +175,6 @@ def _print_end(
     applies: bool,
     copy_is_right: bool,
 ) -> None:
-    from integrity.words.text import count
-
     if not summary.plans and not summary.is_suspended and not summary.is_interrupted:
         output.say("nothing to repair: no file there has an open finding about its content")
         return
@@ -193,7 +189,7 @@ def _print_end(
         (summary.refused, "left as said above"),
         (summary.incomplete, "could not be examined"),
     )
-    said = ", ".join(f"{number:,} {words}" for number, words in parts if number)
+    said = list_counts(parts)
     if summary.is_interrupted:
         said += ", interrupted" if said else "interrupted"
     tell = output.say if _find_code(summary) is ExitCode.OK else output.tell

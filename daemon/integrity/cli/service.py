@@ -322,7 +322,8 @@ def _tell_recipients(session: Session) -> None:
     """Say who will be told of damage, or that nobody will be, by the configuration that the service reads."""
     from integrity.alerts.status import find_recipients
     from integrity.config import default_config_path, load_config
-    from integrity.views.service import describe_nobody, describe_recipients
+    from integrity.views.service import describe_recipients, make_nobody_card
+    from integrity.words.card import write_terminal
 
     output = session.output
     try:
@@ -333,7 +334,7 @@ def _tell_recipients(session: Session) -> None:
         return
     if recipients:
         output.say(describe_recipients(recipients))
-    for line in () if recipients else describe_nobody(default_config_path()):
+    for line in () if recipients else write_terminal(make_nobody_card(default_config_path()), output):
         output.tell(line)
     output.give("alerts", {"recipients": list(recipients)})
 

@@ -17,18 +17,18 @@ from integrity.cli.session import Session
 from integrity.errors import AppError, ConfigError, printable, show_path
 from integrity.model import RootState
 from integrity.paths import path_fields
-from integrity.views.copies import copy_object, describe_copy
-from integrity.views.roots import AHEAD, describe_root, root_object
+from integrity.views.copies import make_copy_card
+from integrity.views.roots import AHEAD, make_root_card
 from integrity.views.sentence import describe_hub, describe_sentence, find_trouble, hub_object, sum_up_status
 from integrity.views.service import (
     ServiceView,
-    alerts_object,
     channel_object,
-    describe_alerts,
     describe_channel,
     describe_service,
+    make_alerts_card,
     service_object,
 )
+from integrity.words.card import write_terminal
 from integrity.words.text import JsonObject
 
 if TYPE_CHECKING:
@@ -119,16 +119,19 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
     for line in describe_sentence(sum_up_status(found, live), output):
         show(line)
     for one in found.roots:
-        for line in describe_root(one, live, output):
+        card = make_root_card(one, live, found.at, output)
+        for line in (*write_terminal(card, output), ""):
             show(line)
-        output.give("root", root_object(one))
+        output.give("root", card.facts)
     for copy in found.copies:
-        for line in describe_copy(copy, found, live, output):
+        card = make_copy_card(copy, found, live, output)
+        for line in (*write_terminal(card, output), ""):
             show(line)
-        output.give("copy", copy_object(copy, live))
+        output.give("copy", card.facts)
     for line in _describe_rest(found, live, is_verbose=output.verbosity > 0):
         show(line)
-    for line in describe_alerts(found.alerts, live, session.config_place):
+    alerts = make_alerts_card(found.alerts, live, session.config_place)
+    for line in write_terminal(alerts, output):
         show(line)
     for line in describe_hub(found.hub, live):
         show(line)
@@ -136,7 +139,7 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
         for line in describe_channel(channel, output):
             output.tell(line)
         output.give("channel", channel_object(channel))
-    output.give("alerts", alerts_object(found.alerts, live))
+    output.give("alerts", alerts.facts)
     if found.hub is not None:
         output.give("hub", hub_object(found.hub, live))
     output.give("service", service_object(live))

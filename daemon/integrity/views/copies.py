@@ -12,8 +12,9 @@ from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.paths import absolute, path_fields, shell_path, shell_word
 from integrity.views.service import ServiceView, find_wait
+from integrity.words.card import Card, Row
 from integrity.words.findings import describe_kinds
-from integrity.words.text import JsonObject, count, exact_time, iso_time, local_time
+from integrity.words.text import JsonObject, count, exact_time, iso_time, list_counts, local_time
 
 if TYPE_CHECKING:
     from integrity.copies.versions import CopyVersion
@@ -35,21 +36,25 @@ def describe_unreachable(name: str, since: int | None) -> str:
     return f"The backup copy {printable(name)} can't be reached since {local_time(since)}: nothing in it is compared."
 
 
-def describe_copy(one: CopyStatus, status: Status, live: ServiceView, styler: Styler) -> Iterator[str]:
+def make_copy_card(one: CopyStatus, status: Status, live: ServiceView, styler: Styler) -> Card:
     name = "" if one.name == one.url else f" {printable(one.name)}:"
-    yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
-    yield f"  compared   {describe_comparisons(one, styler)}"
-    if level := describe_level(one):
-        yield f"  level      {level}"
+    rows = tuple(_list_rows(one, status, live, styler))
+    place = f"(of {show_path(absolute(one.root.path, one.prefix))})"
+    return Card(f"copy{name} {printable(one.url)}", place, facts=copy_object(one, live), rows=rows)
+
+
+def _list_rows(one: CopyStatus, status: Status, live: ServiceView, styler: Styler) -> Iterator[Row]:
+    yield "compared", _describe_comparisons(one, styler)
+    if level := _describe_level(one):
+        yield "level", level
     if (wait := find_wait(live, one.name)) is not None:
-        yield f"  now        {printable(wait)}"
+        yield "now", printable(wait)
     unreachable, open_kinds = describe_unreachable(one.name, status.find_unreachable(one)), status.count_open(one)
     if unreachable:
-        yield f"  open       {styler.style(unreachable.rstrip('.'), 'yellow')}:  {program.command('findings')}"
+        yield "open", f"{styler.style(unreachable.rstrip('.'), 'yellow')}:  {program.command('findings')}"
     if open_kinds:
         color = "red" if set(open_kinds) & INTEGRITY_PROBLEMS else "yellow"
-        yield f"  open       {styler.style(describe_kinds(open_kinds), color)}:  {program.command('findings')}"
-    yield ""
+        yield "open", f"{styler.style(describe_kinds(open_kinds), color)}:  {program.command('findings')}"
 
 
 def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
@@ -75,7 +80,7 @@ def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
     }
 
 
-def describe_comparisons(one: CopyStatus, styler: Styler) -> str:
+def _describe_comparisons(one: CopyStatus, styler: Styler) -> str:
     waits = one.waits
     promise = "" if one.verify_every_s is None else f" within {format_duration(one.verify_every_s)}"
     if waits is None or waits.last_compared_at is None:
@@ -94,7 +99,7 @@ def describe_comparisons(one: CopyStatus, styler: Styler) -> str:
     return f"all of {count(waits.files, 'file')}{promise}{since}"
 
 
-def describe_level(one: CopyStatus) -> str:
+def _describe_level(one: CopyStatus) -> str:
     waits = one.waits
     if waits is None or not waits.compared:
         return ""
@@ -219,8 +224,8 @@ _COUNTED = {
 
 
 def describe_compared_version(found: ComparedVersion) -> str:
-    parts = [f"{found.counts[word]:,} {words}" for word, words in _COUNTED.items() if found.counts[word]]
-    return f"{_show(found.version)}: {', '.join(parts) or 'no files'}"
+    said = list_counts((found.counts[word], words) for word, words in _COUNTED.items())
+    return f"{_show(found.version)}: {said or 'no files'}"
 
 
 def compared_version_object(found: ComparedVersion, copy: str) -> JsonObject:

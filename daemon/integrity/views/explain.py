@@ -13,7 +13,7 @@ from integrity.kinds import REPAIRABLE
 from integrity.model import BaselineReason
 from integrity.paths import absolute, path_fields, shell_word
 from integrity.views.copies import join_seen
-from integrity.words.card import write_terminal
+from integrity.words.card import Row, write_rows, write_terminal
 from integrity.words.findings import finding_object, list_lines, make_card
 from integrity.words.text import JsonObject, exact_time, iso_time, local_time
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from integrity.words.text import Styler
 
 
-def digest_fields(digests: Digests) -> JsonObject:
+def digest_fields(digests: Digests) -> dict[str, str | None]:
     """Write digests in lower-case hex; None where one was not computed."""
     values = {
         "md5": digests.md5,
@@ -44,14 +44,15 @@ READ_HOW = {
 
 
 def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
-    yield show_path(absolute(story.root, story.path))
-    yield f"  root        {show_path(story.root)}"
+    rows = [("root", show_path(story.root))]
     if story.record is not None or not story.is_folder:
-        yield from describe_file(story)
-    for line in list_lines([(one,) for one in story.findings if one not in story.open_findings]):
-        yield f"  resolved    {line.strip()}"
+        rows += list_facts(story)
+    resolved = list_lines([(one,) for one in story.findings if one not in story.open_findings])
+    rows += [("resolved", line.strip()) for line in resolved]
     if not story.open_findings:
-        yield "  no open findings"
+        rows.append(("", "no open findings"))
+    yield show_path(absolute(story.root, story.path))
+    yield from write_rows(rows, 11)
     for finding in story.open_findings:
         yield ""
         yield from write_terminal(make_card((finding,)), styler)
@@ -60,29 +61,31 @@ def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
             yield from (f"    {span}" for span in spans)
 
 
-def describe_file(story: FileStory) -> Iterator[str]:
-    """Write what is known of a file, first of all how it is, without its findings."""
+def list_facts(story: FileStory) -> Iterator[Row]:
+    """Yield what is known of a file, first of all how it is, without its findings."""
     damaged_at = [one.updated_at for one in story.open_findings if one.kind in REPAIRABLE and one.copy is None]
-    yield f"  state       {_describe_state(story, damaged_at)}"
+    yield "state", _describe_state(story, damaged_at)
     if story.record is not None:
         yield from _describe_record(story.record)
     if story.imported_from is not None:
-        yield f"  manifest    it was equal to what {printable(story.imported_from)} says of it"
+        yield "manifest", f"it was equal to what {printable(story.imported_from)} says of it"
     if story.candidate is not None:
         seen = f"seen {local_time(story.candidate.recorded_at)}"
         size = format_size(story.candidate.witness.size_bytes)
         other = f"other content, {size} ({seen}), that did not replace the record"
-        yield f"  waiting     {f'the file was gone ({seen}); its record is kept' if story.candidate.is_gone else other}"
+        yield "waiting", f"the file was gone ({seen}); its record is kept" if story.candidate.is_gone else other
     yield from _describe_history(story)
     for copy in story.copies:
         where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
-        yield f"  copy        {printable(where)}: {describe_copy_state(copy.state, is_left_out=copy.is_left_out)}"
+        text = f"{printable(where)}: {describe_copy_state(copy.state, is_left_out=copy.is_left_out)}"
         vote = copy.state and copy.state.vote
         if copy.has_bytes and (vote in _OTHER_CONTENT or (damaged_at and vote is CopyVote.SAME)):
             words = "compare --blocks", absolute(story.root, story.path), f"--with {shell_word(copy.name)}"
-            yield f"              how the two differ:  {program.command(*words)}"
+            text += f"\nhow the two differ:  {program.command(*words)}"
+        yield "copy", text
     if not story.copies:
-        yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
+        none = f"none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
+        yield "copy", none
 
 
 def _describe_state(story: FileStory, damaged_at: list[int]) -> str:
@@ -128,45 +131,44 @@ def describe_copy_state(state: CopyState | None, *, is_left_out: bool) -> str:
     return f"{_VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}{witness}"
 
 
-def _describe_history(story: FileStory) -> Iterator[str]:
+def _describe_history(story: FileStory) -> Iterator[Row]:
     for one in story.history:
         if one.replaced_because is BaselineReason.REPAIRED:  # the baseline stayed: its bytes came back
-            yield f"  repaired    {local_time(one.replaced_at)}: {printable(one.note or '')}"
+            yield "repaired", f"{local_time(one.replaced_at)}: {printable(one.note or '')}"
             continue
         until = f"{local_time(one.recorded_at)} to {local_time(one.replaced_at)}"
         note = f" ({printable(one.note)})" if one.note else ""
         digest = one.digests.md5 or one.digests.xxh3_128
         name = "" if digest is None else f", {'MD5' if one.digests.md5 else 'XXH3'} {digest.hex()}"
         moved = f", as {show_path(one.path)}" if one.path != story.path else ""
-        yield f"  formerly    {until}: {format_size(one.witness.size_bytes)}{name}{moved}"
-        yield f"              recorded because: {one.reason}; replaced because: {one.replaced_because}{note}"
+        why = f"recorded because: {one.reason}; replaced because: {one.replaced_because}{note}"
+        yield "formerly", f"{until}: {format_size(one.witness.size_bytes)}{name}{moved}\n{why}"
 
 
-def _describe_record(record: FileRecord) -> Iterator[str]:
+def _describe_record(record: FileRecord) -> Iterator[Row]:
     witness = record.witness
-    yield f"  size        {format_size(witness.size_bytes)} ({witness.size_bytes:,} bytes)"
-    yield f"  modified    {exact_time(witness.mtime_ns)}"
+    yield "size", f"{format_size(witness.size_bytes)} ({witness.size_bytes:,} bytes)"
+    yield "modified", exact_time(witness.mtime_ns)
     changed = f", changed {exact_time(witness.ctime_ns)}" if witness.ctime_ns else ""
-    yield f"  inode       {witness.inode}{changed}"
+    yield "inode", f"{witness.inode}{changed}"
     for name, value in digest_fields(record.digests).items():
         if value is not None:
-            yield f"  {name:<11} {value}"
+            yield name, value
     if record.block_size_bytes is None:
-        yield "  blocks      one (the whole file)"
+        yield "blocks", "one (the whole file)"
     else:
         blocks = -(-witness.size_bytes // record.block_size_bytes)
-        yield f"  blocks      {blocks:,} of {spell_size(record.block_size_bytes)}"
-    yield f"  recorded    {local_time(record.recorded_at)}: {record.reason.value} (version {record.version})"
-    verified = "not since it was recorded" if record.verified_at is None else local_time(record.verified_at)
-    yield f"  verified    {verified}"
+        yield "blocks", f"{blocks:,} of {spell_size(record.block_size_bytes)}"
+    yield "recorded", f"{local_time(record.recorded_at)}: {record.reason.value} (version {record.version})"
+    yield "verified", "not since it was recorded" if record.verified_at is None else local_time(record.verified_at)
     if record.read_how is not None:
-        yield f"  last read   {READ_HOW[record.read_how.value]}"
+        yield "last read", READ_HOW[record.read_how.value]
     if record.witness.is_racy:
-        yield "  note        a program may have been writing to it when it was recorded; it will be read again"
+        yield "note", "a program may have been writing to it when it was recorded; it will be read again"
     if record.is_suspect and not record.is_frozen:
-        yield "  note        it was replaced or touched (see inode), and not read since; the next scrub verifies it"
+        yield "note", "it was replaced or touched (see inode), and not read since; the next scrub verifies it"
     if record.is_frozen:
-        yield "  note        its record is kept until its open finding is resolved"
+        yield "note", "its record is kept until its open finding is resolved"
 
 
 def file_object(story: FileStory) -> JsonObject:

@@ -10,6 +10,7 @@ from integrity import program
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
+from integrity.words.card import Card, Row
 from integrity.words.findings import find_spans
 from integrity.words.text import PLAIN, JsonObject, count, iso_time, local_time
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 _RUNS_SHOWN = 20
 
 
-def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool, has_options: bool = True) -> Iterator[str]:
+def make_plan_card(plan: FilePlan, styler: Styler, *, applies: bool, has_options: bool = True) -> Card:
     """
-    Write what a repair would do to a file, or does if it applies the plan.
+    Return what a repair would do to a file, or does if it applies the plan.
 
     Args:
         has_options: the reader can type --apply and --discard.
@@ -42,30 +43,36 @@ def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool, has_options:
         "unreadable": ("can't be examined", "yellow"),
     }
     words, color = heads[plan.outcome.value]
-    yield f"{show_path(absolute(plan.root, plan.path))}: {styler.style(words, color)}"
+    title = f"{show_path(absolute(plan.root, plan.path))}: {styler.style(words, color)}"
+    rows = tuple(_list_rows(plan, applies=applies, has_options=has_options))
+    return Card(title, facts=plan_object(plan), rows=rows)
+
+
+def _list_rows(plan: FilePlan, *, applies: bool, has_options: bool) -> Iterator[Row]:
     if plan.reason:
-        yield f"  reason     {printable(plan.reason)}"
+        yield "reason", printable(plan.reason)
+    path, expected = absolute(plan.root, plan.path), plan.expected
     if plan.outcome.value == "whole" and plan.kinds:
-        yield f"  next       to close its finding:  {program.command('scrub', absolute(plan.root, plan.path))}"
-    expected = plan.expected
+        yield "next", f"to close its finding:  {program.command('scrub', path)}"
     if plan.outcome.value == "whole" or expected is None:
         return
     if plan.is_gone or plan.inspection is not None:
-        yield f"  {'differs' if plan.is_decided else 'damaged':<10} {_describe_damage(plan, expected)}"
+        yield "differs" if plan.is_decided else "damaged", _describe_damage(plan, expected)
     for supply in plan.supplies:
-        yield f"  source     {_blocks(supply.blocks, expected)}: intact in {printable(supply.copy)}"
+        yield "source", f"{_blocks(supply.blocks, expected)}: intact in {printable(supply.copy)}"
     if plan.missing:
-        yield f"  no source  {_blocks(plan.missing, expected)}: not intact in any copy"
+        yield "no source", f"{_blocks(plan.missing, expected)}: not intact in any copy"
     for copy, trouble in plan.troubles:
-        yield f"  copy       {printable(copy)}: {printable(trouble)}"
+        yield "copy", f"{printable(copy)}: {printable(trouble)}"
     if plan.is_newer and plan.outcome.value == "repairable":
-        path = absolute(plan.root, plan.path)
-        yield "  caution    it was written to since it was recorded, perhaps on purpose; to keep its content:"
-        yield f"             {program.command('accept', path, '--reason WHY')}"
+        why = "it was written to since it was recorded, perhaps on purpose; to keep its content:"
+        yield "caution", f"{why}\n{program.command('accept', path, '--reason WHY')}"
     for other in plan.others:
-        yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are replaced together"
+        yield "", f"also named {show_path(absolute(plan.root, other.path))}; all names are replaced together"
     if plan.outcome.value == "repairable":
-        yield from _describe_apply(plan, applies=applies, has_options=has_options)
+        yield "proof", _describe_proof(plan)
+        if not applies:
+            yield "--apply" if has_options else "repair", "\n".join(_describe_apply(plan, has_options=has_options))
 
 
 def _describe_damage(plan: FilePlan, expected: Expected) -> str:
@@ -95,39 +102,38 @@ def _blocks(blocks: tuple[int, ...], expected: Expected) -> str:
     return f"{noun} {shown} of {expected.count:,}"
 
 
-def _describe_apply(plan: FilePlan, *, applies: bool, has_options: bool) -> Iterator[str]:
+def _describe_proof(plan: FilePlan) -> str:
     record = plan.record
     assert record is not None
     verified = "" if record.verified_at is None else f", last verified {local_time(record.verified_at)}"
     recorded = f"the checksums recorded {local_time(record.recorded_at)}{verified}"
     if plan.is_decided:
-        yield "  proof      none but your word: the copy's data was read, and it is not what was recorded"
-    elif plan.supplies:
-        yield f"  proof      the copy's data was read; it matches {recorded}"
-    else:
-        yield f"  proof      all blocks of the file match {recorded}; no copy is needed"
-    if applies:
-        return
-    label = "--apply" if has_options else "repair"
+        return "none but your word: the copy's data was read, and it is not what was recorded"
+    if plan.supplies:
+        return f"the copy's data was read; it matches {recorded}"
+    return f"all blocks of the file match {recorded}; no copy is needed"
+
+
+def _describe_apply(plan: FilePlan, *, has_options: bool) -> Iterator[str]:
     if plan.inspection is None:
-        yield f"  {label:<10} writes the whole file, verifies it from disk, then moves it into place;"
+        yield "writes the whole file, verifies it from disk, then moves it into place;"
         whose = "owner of its folder" if plan.owner is None else "owner and group of its copy"
-        yield f"             it gets the {whose} and its recorded modification time"
+        yield f"it gets the {whose} and its recorded modification time"
         for gone in plan.folders[:1]:
-            yield f"             the missing folder {show_path(absolute(plan.root, gone.path))} is created again"
+            yield f"the missing folder {show_path(absolute(plan.root, gone.path))} is created again"
         return
-    yield f"  {label:<10} writes the repaired file beside this one, verifies it from disk, then swaps the two;"
+    yield "writes the repaired file beside this one, verifies it from disk, then swaps the two;"
     if plan.is_decided:
-        yield "             owner, mode, ACL, and extended attributes stay as they are; its time is the copy's;"
+        yield "owner, mode, ACL, and extended attributes stay as they are; its time is the copy's;"
     else:
-        yield "             owner, mode, ACL, extended attributes, and times stay as they are;"
+        yield "owner, mode, ACL, extended attributes, and times stay as they are;"
     from integrity.jobs.repair.targets import name_backup
 
     folder, _, name = plan.path.rpartition(b"/")
     kept = name_backup(name, "ID")
     path = absolute(plan.root, folder + b"/" + kept if folder else kept)
     discard = " (--discard deletes it)" if has_options and not plan.is_decided else ""
-    yield f"             the {'present' if plan.is_decided else 'damaged'} file is kept as {show_path(path)}{discard}"
+    yield f"the {'present' if plan.is_decided else 'damaged'} file is kept as {show_path(path)}{discard}"
 
 
 def plan_object(plan: FilePlan) -> JsonObject:
@@ -159,8 +165,8 @@ def plan_object(plan: FilePlan) -> JsonObject:
 def write_plan(plan: FilePlan) -> RepairPlanned:
     from integrity.service.control.requests import RepairPlanned
 
-    lines = tuple(describe_plan(plan, PLAIN, applies=False, has_options=False))
-    return RepairPlanned(json.dumps(plan_object(plan)), lines, plan.token)
+    card = make_plan_card(plan, PLAIN, applies=False, has_options=False)
+    return RepairPlanned(json.dumps(card.facts), card.title, card.rows, plan.token)
 
 
 def repaired_object(done: RepairedFile) -> JsonObject:

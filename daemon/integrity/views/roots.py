@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,8 @@ from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import Outcome, RootState
 from integrity.paths import path_fields
 from integrity.views.runs import describe_root_run, run_object
-from integrity.views.service import ServiceView, describe_watch
+from integrity.views.service import ServiceView, list_watch
+from integrity.words.card import Card, Row
 from integrity.words.findings import describe_kinds
 from integrity.words.text import JsonObject, count, iso_time, local_time, percent
 
@@ -37,7 +37,7 @@ def plan_object(plan: Plan) -> JsonObject:
     }
 
 
-def describe_forecast(one: RootStatus, styler: Styler) -> str:
+def _describe_forecast(one: RootStatus, styler: Styler) -> str:
     """Say whether the windows are enough; empty if no service scrubs in windows."""
     plan = one.plan
     if plan is None or not plan.bytes_total:
@@ -67,45 +67,48 @@ def _describe_ages(one: RootStatus) -> str:
 AHEAD = "at a time in the future: check the clock"
 
 
-def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterator[str]:
-    covered = one.coverage
-    size = f"{count(covered.files, 'file')}, {format_size(covered.bytes)}"
-    yield f"{show_path(one.root.path)}  ({one.settings.policy.value}; {size})"
+def make_root_card(one: RootStatus, live: ServiceView, now: int, styler: Styler) -> Card:
+    size = f"{count(one.coverage.files, 'file')}, {format_size(one.coverage.bytes)}"
+    place = f"({one.settings.policy.value}; {size})"
+    rows = tuple(_list_rows(one, live, now, styler))
+    return Card(show_path(one.root.path), place, facts=root_object(one, now), rows=rows)
+
+
+def _list_rows(one: RootStatus, live: ServiceView, now: int, styler: Styler) -> Iterator[Row]:
     if one.root.state is not RootState.ACTIVE:
         reason = printable(one.root.state_reason or "")
-        yield f"  {styler.style(one.root.state.value, 'yellow')}: {reason}"
-    yield f"  verified   {_describe_coverage(one, styler)}"
-    if covered.files:
-        yield f"  last seen  {_describe_ages(one)}"
-    if said := describe_forecast(one, styler):
-        yield f"  forecast   {said}"
+        yield "", f"{styler.style(one.root.state.value, 'yellow')}: {reason}"
+    yield "verified", _describe_coverage(one, now, styler)
+    if one.coverage.files:
+        yield "last seen", _describe_ages(one)
+    if said := _describe_forecast(one, styler):
+        yield "forecast", said
     if one.own_checks is not None:
-        yield f"  own checks {describe_own_checks(one.own_checks)}"
-    if said := describe_protection(one):
-        yield f"  parity     {said}"
+        yield "own checks", describe_own_checks(one.own_checks)
+    if said := _describe_protection(one):
+        yield "parity", said
     for line in _list_notes(one):
-        yield f"  note       {line}"
+        yield "note", line
     if one.last_scan is not None and 0 < one.last_scan.counts.skipped < one.last_scan.counts.known:
         names = count(one.last_scan.counts.skipped, "name")
-        yield f"  skipped    {names} in the last scan: links, special files, other mounts, and excluded files"
+        yield "skipped", f"{names} in the last scan: links, special files, other mounts, and excluded files"
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
         kinds = describe_kinds(one.open_kinds, told_twice=one.told_twice)
-        yield f"  open       {styler.style(kinds, color)}:  {program.command('findings')}"
-    yield f"  last scan  {describe_root_run(one.last_scan)}"
-    yield f"  last scrub {describe_root_run(one.last_scrub)}"
+        yield "open", f"{styler.style(kinds, color)}:  {program.command('findings')}"
+    yield "last scan", describe_root_run(one.last_scan)
+    yield "last scrub", describe_root_run(one.last_scrub)
     if one.working is not None:
-        yield f"  now        a {one.working.job} is running (process {one.working.pid})"
-    for number, line in enumerate(describe_devices(one.devices, round(time.time()), styler)):
-        yield f"  {'' if number else 'disks':<10} {line}"
+        yield "now", f"a {printable(one.working.job)} is running (process {one.working.pid})"
+    if said := "\n".join(_describe_devices(one.devices, now, styler)):
+        yield "disks", said
     if one.root.state is not RootState.SUSPENDED:  # of which the reason is said
-        yield from describe_watch(live, one.root.path)
+        yield from list_watch(live, one.root.path)
     excluded = [*(["the built-in list"] if one.settings.builtin_excludes else []), *one.settings.exclude]
-    yield f"  excluded   {', '.join(printable(text) for text in excluded) or 'nothing'}"
-    yield ""
+    yield "excluded", ", ".join(printable(text) for text in excluded) or "nothing"
 
 
-def _describe_coverage(one: RootStatus, styler: Styler) -> str:
+def _describe_coverage(one: RootStatus, now: int, styler: Styler) -> str:
     covered, promise = one.coverage, format_duration(one.settings.verify_every_s)
     if not covered.files:
         return "no files recorded yet"
@@ -125,7 +128,7 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
     elif not covered.verified_files:
         return f"none of {count(covered.files, 'file')} yet; that is due by {local_time(one.due_at)}"
     else:
-        age = format_duration(max(0, round(time.time()) - covered.oldest_at))
+        age = format_duration(max(0, now - covered.oldest_at))
         verified, files = covered.verified_files, count(covered.files, "file")
         which = "all files" if verified == covered.files else f"{verified:,} of {files}"
         text = f"{which} within the last {promise} (oldest: {age} ago); next check due {local_time(one.due_at)}"
@@ -191,7 +194,7 @@ def _list_notes(one: RootStatus) -> Iterator[str]:
         yield f"{count(scan.counts.unstable, 'file')} changed during the last scan"
 
 
-def root_object(one: RootStatus) -> JsonObject:
+def root_object(one: RootStatus, now: int) -> JsonObject:
     covered, checks, own_checks = one.coverage, one.own_checks, None
     if checks is not None:
         from integrity.inspect.outcome import CheckResult
@@ -227,11 +230,11 @@ def root_object(one: RootStatus) -> JsonObject:
         "exclude": list(one.settings.exclude),
         "builtin_excludes": one.settings.builtin_excludes,
         "parity": protection_object(one),
-        "devices": [device_object(report, round(time.time())) for report in one.devices],
+        "devices": [device_object(report, now) for report in one.devices],
     }
 
 
-def describe_protection(one: RootStatus) -> str:
+def _describe_protection(one: RootStatus) -> str:
     """Say how much of a root its parity protects; empty if it has none and shall have none."""
     found, run = one.protection, one.last_protect
     trouble = ""
@@ -265,7 +268,7 @@ def protection_object(one: RootStatus) -> JsonObject | None:
     }
 
 
-def describe_devices(reports: tuple[DeviceReport, ...], now: int, styler: Styler) -> Iterator[str]:
+def _describe_devices(reports: tuple[DeviceReport, ...], now: int, styler: Styler) -> Iterator[str]:
     """Write a line for each device that reports anything, or should: what it reports, why it could not be read."""
     for report in reports:
         if report.is_silent:

@@ -15,7 +15,7 @@ from integrity.model import (
     SkipReason,
 )
 from integrity.paths import absolute, path_fields
-from integrity.words.text import JsonObject, Styler, count, iso_time, local_time
+from integrity.words.text import JsonObject, Styler, count, iso_time, list_counts, local_time
 
 if TYPE_CHECKING:
     from integrity.catalog.runs import RunRecord
@@ -115,8 +115,8 @@ def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
         (compared.repairable, "DAMAGED here, intact in the backup"),
         (counts.damaged - compared.differing - compared.repairable, "DAMAGED here"),
     )
-    parts = [f"{number:,} {name}" for number, name in named if number]
-    return f": {', '.join(parts)}" if parts else ""
+    said = list_counts(named)
+    return f": {said}" if said else ""
 
 
 _SKIPPED = {
@@ -154,9 +154,8 @@ def _tallies(summary: Summary) -> str:
         (summary.altered, "still changed in an archive" if is_clean_scan else "CHANGED in an archive"),
         (counts.damaged - summary.altered, "still damaged" if is_clean_scan else "DAMAGED"),
     )
-    parts = [f"{number:,} {name}" for number, name in named if number]
-    moved = f" ({counts.moved:,} moved)" if counts.moved else ""
-    return f": {', '.join(parts)}{moved}" if parts else ""
+    moved, said = f" ({counts.moved:,} moved)" if counts.moved else "", list_counts(named)
+    return f": {said}{moved}" if said else ""
 
 
 def note_object(note: Note) -> JsonObject:

@@ -10,6 +10,7 @@ from integrity.config import MAILS_PER_HOUR, format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import path_fields
 from integrity.service.systemd.installed import find_stopped_unit
+from integrity.words.card import Card, Row, write_rows
 from integrity.words.text import JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:
@@ -112,18 +113,17 @@ def describe_service(live: ServiceView) -> Iterator[str]:
     )
     if live.stop_reason:
         yield f"  its last job could not be recorded: {live.stop_reason}"
-    yield from _shorten("  now        ", [_describe_busy(one) for one in state.busy] or ["nothing"])
-    yield from _shorten("  waiting    ", [f"{_name_job(one)}: {printable(one.reason)}" for one in state.queued])
+    waiting = [f"{_name_job(one)}: {printable(one.reason)}" for one in state.queued]
+    now = [_describe_busy(one) for one in state.busy] or ["nothing"]
+    yield from write_rows([_shorten("now", now), *([_shorten("waiting", waiting)] if waiting else [])])
     runs = ", ".join(f"{printable(one.name)} {local_time(one.at)}" for one in state.next_runs)
     yield f"Next runs: {runs or 'none'}"
 
 
-def _shorten(label: str, lines: Sequence[str]) -> Iterator[str]:
-    """Write the first lines behind a label, and how many there are besides."""
-    for number, line in enumerate(lines[:_SHOWN]):
-        yield f"{' ' * len(label) if number else label}{line}"
-    if len(lines) > _SHOWN:
-        yield f"{' ' * len(label)}and {len(lines) - _SHOWN:,} more"
+def _shorten(label: str, lines: Sequence[str]) -> Row:
+    """Return the first lines, and how many there are besides."""
+    more = [f"and {len(lines) - _SHOWN:,} more"] if len(lines) > _SHOWN else []
+    return label, "\n".join([*lines[:_SHOWN], *more])
 
 
 def _describe_busy(one: BusyRoot) -> str:
@@ -138,17 +138,18 @@ def _name_job(one: BusyRoot | QueuedJob) -> str:
     return f"{printable(one.job)} of {show_path(one.root) if one.root else 'several roots'}{copy}"
 
 
-def describe_watch(live: ServiceView, root: bytes) -> Iterator[str]:
+def list_watch(live: ServiceView, root: bytes) -> Iterator[Row]:
     """Say how well a root is watched, and what of it is not seen and why; nothing where no service tells."""
     if live.state is None:
         return
     watch = next((one for one in live.state.watch if one.root == root), None)
     if watch is None:
-        yield "  watched    no, or not yet: changes are found by scans"
+        yield "watched", "no, or not yet: changes are found by scans"
         return
     if watch.folders:
-        yield f"  watched    {count(watch.folders, 'folder')}: changes are noticed as they happen"
-    yield from _shorten("  not seen   ", [printable(text) for text in watch.blind])
+        yield "watched", f"{count(watch.folders, 'folder')}: changes are noticed as they happen"
+    if watch.blind:
+        yield _shorten("not seen", [printable(text) for text in watch.blind])
 
 
 def find_wait(live: ServiceView, copy: str) -> str | None:
@@ -192,29 +193,32 @@ def service_object(live: ServiceView) -> JsonObject:
     }
 
 
-def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) -> Iterator[str]:
+def make_alerts_card(alerts: AlertStatus, live: ServiceView, config_path: bytes) -> Card:
     sent = "none sent yet" if alerts.last_sent_at is None else f"last sent {local_time(alerts.last_sent_at)}"
     if not alerts.recipients:
-        yield from (f"{'' if number else 'Alerts: '}{line}" for number, line in enumerate(describe_nobody(config_path)))
+        card = make_nobody_card(config_path)
     elif live.may_run:
-        yield f"Alerts: to {_list(alerts.recipients)}; {sent}"
+        card = Card(f"to {_list(alerts.recipients)}; {sent}")
     else:
-        yield "Alerts: nobody will be told of damage while the service does not run"
-        yield f"  once it runs: to {_list(alerts.recipients)} ({sent})"
+        later = f"once it runs: to {_list(alerts.recipients)} ({sent})"
+        card = Card("nobody will be told of damage while the service does not run", rows=(("", later),))
+    rows = list(card.rows)
     if alerts.unsent and alerts.unsent_since is not None:
-        yield f"  unsent     {count(alerts.unsent, 'message')}, written since {local_time(alerts.unsent_since)}"
+        unsent = f"{count(alerts.unsent, 'message')}, written since {local_time(alerts.unsent_since)}"
+        rows.append(("unsent", unsent))
     if alerts.findings_waiting and alerts.waiting_since is not None:
         since = f"{count(alerts.findings_waiting, 'finding')}, the first since {local_time(alerts.waiting_since)}"
-        yield f"  waiting    {since}{_explain(alerts, live)}"
-        yield f"             read them now:  {program.command('findings')}"
+        read = f"read them now:  {program.command('findings')}"
+        rows.append(("waiting", f"{since}{_explain(alerts, live)}\n{read}"))
+    return Card(f"Alerts: {card.title}", facts=alerts_object(alerts, live), rows=tuple(rows))
 
 
-def describe_nobody(config_path: bytes) -> Iterator[str]:
+def make_nobody_card(config_path: bytes) -> Card:
     from integrity.alerts.status import HOW_TO_TELL, NOBODY
 
-    yield NOBODY
-    yield f"  {HOW_TO_TELL}, in {show_path(config_path)}"
-    yield f"  a commented sample:  {program.command('config sample')};  to try it:  {program.command('alert test')}"
+    sample, test = program.command("config sample"), program.command("alert test")
+    lines = f"{HOW_TO_TELL}, in {show_path(config_path)}", f"a commented sample:  {sample};  to try it:  {test}"
+    return Card(NOBODY, rows=tuple(("", line) for line in lines))
 
 
 def describe_recipients(recipients: Sequence[str]) -> str:

@@ -75,7 +75,6 @@ class _Collected:
 
 
 def write_metrics(catalog: Catalog, status: Status, live: ServiceView) -> bytes:
-    """Write all metrics as text."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collected(_collect(catalog, status, live)))
     return generate_latest(registry)

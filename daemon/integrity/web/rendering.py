@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -41,27 +41,6 @@ def ago(seconds: int) -> str:
 
 def quote_path(path: bytes) -> str:
     return quote(path, safe="/")
-
-
-_FACT = re.compile(r"  ([a-zA-Z][\w -]{0,10}?) {2,}(\S.*)")
-_CONTINUED = re.compile(r" {10,}(\S.*)")
-
-
-def split_facts(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """
-    Split what commands print in two columns into labels and their lines; a line without a label stands alone.
-
-    A label has no slash, so no path can pass for one.
-    """
-    facts: list[tuple[str, list[str]]] = []
-    for line in lines:
-        if labeled := _FACT.fullmatch(line):
-            facts.append((labeled[1], [labeled[2]]))
-        elif facts and facts[-1][0] and (continued := _CONTINUED.fullmatch(line)):
-            facts[-1][1].append(continued[1])
-        elif line.strip():
-            facts.append(("", [line.strip()]))
-    return facts
 
 
 def split_commands(line: str) -> Iterator[tuple[str, str]]:
@@ -108,7 +87,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "count": count,
     "decision": _DECISIONS.__getitem__,
     "duration": format_duration,
-    "facts": split_facts,
     "gravest_first": lambda counter: sorted(counter.items(), key=lambda item: GRAVITY[item[0]]),
     "gravity": lambda finding: "is-bad" if finding.kind in INTEGRITY_PROBLEMS else "is-warn",
     "headline": lambda kind: KINDS[kind].headline,

@@ -9,7 +9,7 @@ I1  No name is trusted: each is put on one line with special characters escaped,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from integrity.errors import printable
@@ -17,6 +17,10 @@ from integrity.kinds import NextStep
 from integrity.words.text import Styler
 
 _MOST_CHARS = 2000  # per line: a path can have 4,096 bytes, each escaped to up to four characters
+
+
+Row = tuple[str, str]
+"""What is known of one aspect of a subject: a label, and lines of text; without a label they stand alone."""
 
 
 class Card(NamedTuple):
@@ -29,11 +33,12 @@ class Card(NamedTuple):
         lines: what is known of it.
         steps: what to do, best first; one without words is no more than a command.
         facts: its object for programs.
-        label: what it is called by, such as "finding 12".
+        label: what a finding is called by, such as "finding 12"; empty: it is another subject's.
         manual: the command that prints the manual's page about it.
         is_problem: something is wrong; else something could not be checked.
         findings: how many it is about.
         number: of the finding, if a page has more about it; 0: none has.
+        rows: what is known, by aspects, of a subject that has many.
     """
 
     title: str
@@ -46,14 +51,26 @@ class Card(NamedTuple):
     is_problem: bool = False
     findings: int = 1
     number: int = 0
+    rows: tuple[Row, ...] = ()
 
 
 def write_terminal(card: Card, styler: Styler) -> Iterator[str]:
     """Write a card for a terminal: what, where, why it is thought so, all that can be done."""
-    yield f"{styler.style(card.title, 'red' if card.is_problem else 'yellow')}  {card.place}  [{card.label}]"
+    if card.label:
+        yield f"{styler.style(card.title, 'red' if card.is_problem else 'yellow')}  {card.place}  [{card.label}]"
+    else:
+        yield f"{card.title}  {card.place}" if card.place else card.title
     yield from (f"    {line}" for line in card.lines)
+    yield from write_rows(card.rows)
     for step in (*card.steps, *([NextStep("more about this", card.manual)] if card.manual else [])):
         yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
+
+
+def write_rows(rows: Iterable[Row], width: int = 10) -> Iterator[str]:
+    """Write rows in two columns. ``width``: of the labels."""
+    for label, text in rows:
+        for number, line in enumerate(text.split("\n")):
+            yield f"  {'' if number else label:<{width}} {line}" if label else f"  {line}"
 
 
 def write_mail(card: Card, page_url: str) -> list[str]:

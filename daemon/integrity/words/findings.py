@@ -100,7 +100,6 @@ def make_card(group: FindingGroup, *, are_over: bool = False) -> Card:
 
 
 def finding_object(finding: Finding) -> JsonObject:
-    """Return a finding for programs."""
     seen = finding.versions
     return {
         "id": finding.id,

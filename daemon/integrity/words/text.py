@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -61,6 +62,11 @@ def iso_time(seconds: int | None) -> str | None:
 def count(number: int, noun: str) -> str:
     """Write "1 file", "1,234 files"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def list_counts(named: Iterable[tuple[int, str]]) -> str:
+    """Write "3 verified, 1 DAMAGED", without what there is none of."""
+    return ", ".join(f"{number:,} {name}" for number, name in named if number)
 
 
 def describe_core() -> str:

@@ -12,6 +12,7 @@ from integrity.jobs.byte_pattern import Side
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Report, Summary
 from integrity.model import Actor, Job, Outcome, RunCounts
+from integrity.words.card import Row
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
@@ -117,11 +118,13 @@ class RepairPlanned(NamedTuple):
 
     Args:
         plan: the object that `integrity repair --json` prints, as JSON.
+        title: with the path of the file.
         token: of the plan: a repair with it does this and nothing else.
     """
 
     plan: str
-    lines: tuple[str, ...]
+    title: str
+    rows: tuple[Row, ...]
     token: str
 
 

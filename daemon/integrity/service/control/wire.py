@@ -1,7 +1,7 @@
 """
 Encode and decode the messages of the control socket: one JSON object per line, in both directions.
 
-    line     {"v":4,"type":TYPE,FIELD:VALUE,...} LF     ASCII; TYPE is the name of a record below
+    line     {"v":5,"type":TYPE,FIELD:VALUE,...} LF     ASCII; TYPE is the name of a record below
     bytes    base64 (RFC 4648 section 4, padded): paths are not text (R10)
     words    of an enumeration: as stored
     tuples   arrays
@@ -121,7 +121,7 @@ class DaemonState:
     reported_at: int | None = None
 
 
-VERSION = 4
+VERSION = 5
 REQUEST_LIMIT = 1 << 20
 """Largest line to the server, in bytes: more than the paths of any command line need."""
 ANSWER_LIMIT = 64 << 20
@@ -310,7 +310,6 @@ def decode_question(line: bytes) -> Question:
 
 
 def decode_answer(line: bytes) -> Answer:
-    """Decode a line from the server."""
     message = _decode_line(line, _ANSWERS)
     assert isinstance(message, Answer)
     return message

@@ -96,7 +96,7 @@ def show_status(site: Site, _: Request) -> JsonObject:
     found, live = site.find_status(), site.find_live()
     return {
         "at": iso_time(found.at),
-        "roots": [{"id": one.root.id, **root_object(one)} for one in found.roots],
+        "roots": [{"id": one.root.id, **root_object(one, found.at)} for one in found.roots],
         "copies": [copy_object(one, live) for one in found.copies],
         "channels": [channel_object(one) for one in found.alerts.channels],
         "alerts": alerts_object(found.alerts, live),

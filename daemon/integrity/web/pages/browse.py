@@ -20,7 +20,7 @@ from integrity.errors import AppError, show_path
 from integrity.jobs.explain import explain
 from integrity.model import RootId
 from integrity.paths import absolute
-from integrity.views.explain import describe_file
+from integrity.views.explain import list_facts
 from integrity.web.drawings import layout_tree_map
 from integrity.web.pages.findings import collect_evidence
 from integrity.web.query import read_at, read_bytes, read_raw_path
@@ -115,7 +115,7 @@ class BrowsePages:
             story=story,
             file_path=absolute(root.path, path),
             evidence=collect_evidence(story),
-            lines=list(describe_file(story)),
+            rows=list(list_facts(story)),
         )
 
     def _show_folder(

@@ -17,11 +17,10 @@ from integrity.catalog.outbox import find_sent
 from integrity.config import format_duration, format_size
 from integrity.config.sample import list_settings
 from integrity.model import Policy
-from integrity.views.copies import describe_comparisons, describe_level, describe_unreachable
-from integrity.views.roots import describe_devices, describe_forecast, describe_protection
-from integrity.views.runs import describe_root_run
+from integrity.views.copies import describe_unreachable, make_copy_card
+from integrity.views.roots import make_root_card
 from integrity.views.sentence import describe_hub, sum_up_status
-from integrity.views.service import describe_alerts, find_idleness, find_wait
+from integrity.views.service import find_idleness, make_alerts_card
 from integrity.web.drawings import BarPart, layout_bar
 from integrity.words.text import PLAIN, count
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from integrity.jobs.compare.deadline import CopyStatus
     from integrity.jobs.status import RootStatus, Status
     from integrity.model import FindingKind
+    from integrity.views.service import ServiceView
     from integrity.web.security import Sessions
     from integrity.web.site import Site
 
@@ -51,16 +51,12 @@ _POLICIES = {
 
 
 class RootCard(NamedTuple):
-    """What the card of a root shows."""
+    """What the card of a root shows; ``rows``: what is known of it, by labels."""
 
     status: RootStatus
     bar: list[BarPart]
-    forecast: str
-    parity: str
-    last_scan: str
-    last_scrub: str
+    rows: dict[str, str]
     copies: tuple[CopyStatus, ...]
-    devices: tuple[str, ...]
 
 
 def show_overview(site: Site, request: Request) -> Response:
@@ -71,7 +67,7 @@ def show_overview(site: Site, request: Request) -> Response:
         title="Overview",
         read_at=status.at,
         sentence=sum_up_status(status, live),
-        cards=[make_card(one, status) for one in status.roots],
+        cards=[make_card(one, status, live) for one in status.roots],
         live=live,
         idleness=find_idleness(live),
         hub=list(describe_hub(status.hub, live)),
@@ -79,17 +75,9 @@ def show_overview(site: Site, request: Request) -> Response:
     )
 
 
-def make_card(one: RootStatus, status: Status) -> RootCard:
-    return RootCard(
-        one,
-        make_age_bar(one),
-        describe_forecast(one, PLAIN),
-        describe_protection(one),
-        describe_root_run(one.last_scan),
-        describe_root_run(one.last_scrub),
-        tuple(copy for copy in status.copies if copy.root.id == one.root.id),
-        tuple(describe_devices(one.devices, status.at, PLAIN)),
-    )
+def make_card(one: RootStatus, status: Status, live: ServiceView) -> RootCard:
+    rows = dict(make_root_card(one, live, status.at, PLAIN).rows)
+    return RootCard(one, make_age_bar(one), rows, tuple(copy for copy in status.copies if copy.root.id == one.root.id))
 
 
 def make_age_bar(one: RootStatus) -> list[BarPart]:
@@ -114,12 +102,10 @@ def make_age_bar(one: RootStatus) -> list[BarPart]:
 
 
 class CopyRow(NamedTuple):
-    """A copy, in words what of it was compared, how closely, why it waits, and that it can't be reached."""
+    """A copy, what is known of it by labels, and that it can't be reached."""
 
     copy: CopyStatus
-    compared: str
-    level: str
-    waits: str | None
+    rows: dict[str, str]
     unreachable: str
     open_kinds: Counter[FindingKind]
 
@@ -129,9 +115,7 @@ def show_copies(site: Site, request: Request) -> Response:
     rows = [
         CopyRow(
             one,
-            describe_comparisons(one, PLAIN),
-            describe_level(one),
-            find_wait(live, one.name),
+            dict(make_copy_card(one, status, live, PLAIN).rows),
             describe_unreachable(one.name, status.find_unreachable(one)),
             status.count_open(one),
         )
@@ -152,11 +136,12 @@ def show_alerts(site: Site, request: Request) -> Response:
         # Not that of the known status: whoever has just sent a test looks for what came of it.
         alerts = find_alert_status(connection, site.config, int(time.time()))
         sent = find_sent(connection, _SHOWN)
+    card = make_alerts_card(alerts, live, site.config_place)
     return site.render(
         request,
         "alerts.html",
         title="Alerts",
-        lines=list(describe_alerts(alerts, live, site.config_place)),
+        rows=[("", card.title), *card.rows],
         channels=alerts.channels,
         sent=sent,
     )
