@@ -53,7 +53,8 @@ _TYPES = {
 _ABSENCES = ("is not mounted", "is empty", "is not the recorded folder", "can't be opened", "does not answer")
 """Why a root is not being checked, as its message says; the subject of a mail repeats it."""
 
-_PLAN_ONLY = "`integrity repair` only prints a plan; add --apply to carry it out."
+PLAN_ONLY = "`integrity repair` only prints a plan; add --apply to carry it out."
+CHANGED = "Reported before; it has changed since."
 _CHECK_HARDWARE = (
     "Bit rot has a cause, and a repair does not remove it: check the disk (smartctl -a /dev/DISK), its cable, the"
     " kernel log (dmesg), and the memory (memtest86+)."
@@ -107,7 +108,7 @@ class Composer:
 
         def describe_news(finding: Finding) -> Card:
             card, one = _describe(finding), by_id[finding.id]
-            lines = [*(["Reported before; it has changed since."] if one.is_change else []), *card.lines]
+            lines = [*([CHANGED] if one.is_change else []), *card.lines]
             (step,) = card.steps
             if one.coalesced:
                 lines += [printable(step.words)] if step.words else []
@@ -224,7 +225,7 @@ def _list_hints(findings: Sequence[Finding], lines: Sequence[str], disks: Sequen
     """Return what to know before the advice is followed. ``lines``: the opening so far; ``disks``: what they report."""
     commands = [*lines, *(finding.command or "" for finding in findings if finding.resolution is None)]
     repairs = ("integrity repair ", program.command("repair "))
-    hints = [_PLAN_ONLY] if any(repair in command for command in commands for repair in repairs) else []
+    hints = [PLAN_ONLY] if any(repair in command for command in commands for repair in repairs) else []
     rot = [_CHECK_HARDWARE] if any(finding.kind in _ROTTEN for finding in findings) else []
     hints += disks or rot
     kinds = [finding.kind for finding in findings if finding.resolution is None]

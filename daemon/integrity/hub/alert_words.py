@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from integrity.alerts.compose import CHANGED, PLAN_ONLY
 from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, MailDraft, Section, write_message
 from integrity.catalog.outbox import AlertKind, Message
 from integrity.errors import printable
-from integrity.hub.findings import HubFinding
+from integrity.hub.findings import HubFinding, hub_finding_object
 from integrity.hub.kinds import FOUND_BY_BOX, HUB_GRAVITY, HUB_KINDS, HubFindingKind
 from integrity.kinds import NextStep
-from integrity.paths import path_fields
 from integrity.words.card import Card
-from integrity.words.text import iso_time, utc_time
+from integrity.words.text import utc_time
 
 _PHRASES_SHOWN = 2
-_PLAN_ONLY = "`integrity repair` only prints a plan; add --apply to carry it out."
+_FACTS = (
+    *("id", "kind", "certainty", "set", "box", "path", "path_b64", "opened_at", "state", "headline", "explanation"),
+    *("command", "command_box", "resolved_at", "resolution", "evidence"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def _open(found: Sequence[HubFinding]) -> list[str]:
     gravest = found[0]
     lines = [_say_how_bad(found), _say_what_to_do(gravest)]
     lines.append(f"Found: {utc_time(min(one.opened_at for one in found))}")
-    return lines + ([_PLAN_ONLY] if any((one.command or "").startswith("integrity repair ") for one in found) else [])
+    return lines + ([PLAN_ONLY] if any((one.command or "").startswith("integrity repair ") for one in found) else [])
 
 
 def _say_how_bad(found: Sequence[HubFinding]) -> str:
@@ -141,7 +143,7 @@ def _say_what_to_do(finding: HubFinding) -> str:
 
 def _describe(finding: HubFinding, *, is_changed: bool = False) -> Card:
     where = f", set {printable(finding.set_name)}" if finding.set_name else ""
-    details = ["Reported before; it has changed since."] if is_changed else []
+    details = [CHANGED] if is_changed else []
     details.append(printable(finding.explanation))
     details += [f"on {printable(finding.command_box_name)}:"] if finding.command_box_name else []
     head = f"{printable(finding.headline)}  [finding {finding.id}{where}]"
@@ -162,22 +164,5 @@ def _section(title: str, entries: tuple[Card, ...], number: int) -> Section:
 
 
 def _facts(one: HubFinding) -> dict[str, object]:
-    return {
-        "type": "hub_finding",
-        "schema": 1,
-        "id": one.id,
-        "kind": one.kind.value,
-        "certainty": one.certainty.value,
-        "set": one.set_name,
-        "box": one.box_name,
-        **path_fields("path", one.path),
-        "opened_at": iso_time(one.opened_at),
-        "state": one.state.value,
-        "headline": one.headline,
-        "explanation": one.explanation,
-        "command": one.command,
-        "command_box": one.command_box_name,
-        "resolved_at": iso_time(one.resolved_at),
-        "resolution": one.resolution,
-        "evidence": json.loads(one.evidence),
-    }
+    fields = hub_finding_object(one)
+    return {"type": "hub_finding", "schema": 1, **{name: fields[name] for name in _FACTS if name in fields}}

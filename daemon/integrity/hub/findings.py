@@ -24,6 +24,8 @@ from integrity.hub.replica_words import Draft
 from integrity.hub.schema import box, finding, replica_set, shared_tree
 from integrity.kinds import Weight
 from integrity.model import FindingKind, FindingState
+from integrity.paths import path_fields
+from integrity.words.text import iso_time
 
 RESOLVED_BY_VOTE = "no longer the case"
 _MOST_RESOLVED = 10_000
@@ -237,6 +239,29 @@ def page_findings(c: sa.Connection, *where: sa.ColumnElement[bool], before: int 
 def is_problem(finding: HubFinding) -> bool:
     """Return whether something is damaged or differs; else something is not known."""
     return HUB_KINDS[finding.kind].weight is Weight.PROBLEM
+
+
+def hub_finding_object(finding: HubFinding) -> dict[str, object]:
+    return {
+        "id": finding.id,
+        "kind": finding.kind.value,
+        "certainty": finding.certainty.value,
+        "set": finding.set_name,
+        "tree": finding.tree_name,
+        "box": finding.box_name,
+        **path_fields("path", finding.path),
+        "state": finding.state.value,
+        "opened_at": iso_time(finding.opened_at),
+        "updated_at": iso_time(finding.updated_at),
+        "resolved_at": iso_time(finding.resolved_at),
+        "resolution": finding.resolution,
+        "muted_until": iso_time(finding.muted_until),
+        "headline": finding.headline,
+        "explanation": finding.explanation,
+        "command": finding.command,
+        "command_box": finding.command_box_name,
+        "evidence": finding.objects,
+    }
 
 
 def read_evidence(finding: HubFinding) -> list[MemberEvidence]:

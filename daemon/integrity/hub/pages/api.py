@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute
 from integrity.hub.api import describe_calls
 from integrity.hub.audit import find_entries
 from integrity.hub.box_reports import BoxEvent, BoxFindingRecord, page_box_findings, page_events
-from integrity.hub.findings import HubFinding, page_findings
+from integrity.hub.findings import hub_finding_object, page_findings
 from integrity.hub.fleet import (
     BoxHealth,
     BoxOrder,
@@ -120,29 +120,6 @@ def shard_object(one: ShardView) -> JsonObject:
         "due_at": iso_time(one.due_at),
         "worker": one.worker,
         "trouble": one.trouble,
-    }
-
-
-def hub_finding_object(finding: HubFinding) -> JsonObject:
-    return {
-        "id": finding.id,
-        "kind": finding.kind.value,
-        "certainty": finding.certainty.value,
-        "set": finding.set_name,
-        "tree": finding.tree_name,
-        "box": finding.box_name,
-        **path_fields("path", finding.path),
-        "state": finding.state.value,
-        "opened_at": iso_time(finding.opened_at),
-        "updated_at": iso_time(finding.updated_at),
-        "resolved_at": iso_time(finding.resolved_at),
-        "resolution": finding.resolution,
-        "muted_until": iso_time(finding.muted_until),
-        "headline": finding.headline,
-        "explanation": finding.explanation,
-        "command": finding.command,
-        "command_box": finding.command_box_name,
-        "evidence": finding.objects,
     }
 
 
