@@ -12,6 +12,8 @@ from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.params import ALGORITHM, PATH, SIZE, examples
 from integrity.cli.session import Session
 
+ONE_ALGORITHM = "lines of md5sum have one algorithm each: for several take --tag or --hashdeep"
+
 
 @dataclass(frozen=True, slots=True)
 class SumOptions:
@@ -59,7 +61,7 @@ class SumOptions:
         if self.is_check or self.known:
             self._refuse_while_comparing()
         elif len(set(self.chosen)) > 1 and (self.style == "gnu" or self.mark is not None):
-            raise click.UsageError("lines of md5sum have one algorithm each: for several take --tag or --hashdeep")
+            raise click.UsageError(ONE_ALGORITHM)
         if self.style == "hashdeep" and self.is_zero:
             raise click.UsageError("--zero has no meaning in a file of hashdeep")
         if self.style in ("bsd", "hashdeep") and self.mark is not None:

@@ -13,14 +13,14 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from enum import Enum
 
 import click
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import Lines, Output
-from integrity.cli.sum import SumOptions
+from integrity.cli.sum import ONE_ALGORITHM, SumOptions
 from integrity.files.plain import STDIN
 from integrity.hashing.algorithms import BY_NAME, CHOICES, SHA256, XXH3, find_by_word
 from integrity.hashing.file_sums import FileSum, Hint, ListedPaths, sum_files
@@ -38,7 +38,7 @@ from integrity.lists.forms import (
     write_hashdeep_header,
     write_json,
 )
-from integrity.lists.reader import Manifest, Stream
+from integrity.lists.reader import Manifest
 from integrity.paths import path_fields, shell_word
 from integrity.same_name import OtherSpellings
 
@@ -181,7 +181,7 @@ class SumRun:
         """Do it; return a problem if anything could not be read, or does not match."""
         if self._options.is_check:
             for name in self._options.names:
-                self._check(name)
+                self._read_list(name, self._check)
         elif self._options.known:
             self._compare()
         else:
@@ -250,26 +250,14 @@ class SumRun:
 
     # Checks
 
-    def _check(self, name: bytes) -> None:
+    def _check(self, name: bytes, manifest: Manifest, label: str) -> None:
         options = self._options
         told = options.told or ("quiet" if self._output.is_quiet else None)
         tally, spelled = CheckTally(ignores_missing=options.ignores_missing), OtherSpellings()
-        label = quote_name(b"standard input" if name == STDIN else name)
-        try:
-            with self._open(name) as stream:
-                manifest = Manifest(stream, name=name, wanted=self._wanted, is_zero=options.is_zero)
-                for event in check(
-                    manifest, name=name, is_stdin=name == STDIN, jobs=options.jobs, idle=self._lines.flush
-                ):
-                    if isinstance(event, Checked) and event.found_as is not None:
-                        spelled.add(event.path, event.found_as)
-                    self._tell_checked(event, told, label, is_counted=tally.add(event))
-        except BrokenPipeError:
-            raise  # of our output, not of the manifest
-        except OSError as error:
-            self._is_good = False
-            self._complain(f"{label}: {_explain(error)}")
-            return
+        for event in check(manifest, name=name, is_stdin=name == STDIN, jobs=options.jobs, idle=self._lines.flush):
+            if isinstance(event, Checked) and event.found_as is not None:
+                spelled.add(event.path, event.found_as)
+            self._tell_checked(event, told, label, is_counted=tally.add(event))
         interpreted = (*manifest.describe(), *spelled.describe()) if told in (None, "warn") else ()
         for text in (*interpreted, *(manifest.algorithms.describe_unknown() if told != "status" else ())):
             self._complain(f"{label}: {text}")
@@ -320,31 +308,30 @@ class SumRun:
         names = ("ok", "failed", "unreadable", "missing", "unknown", "bad_lines")
         self._summarise("check", {name: tally.counts[name] for name in names})
 
-    @contextmanager
-    def _open(self, name: bytes) -> Iterator[Stream]:
-        if name == STDIN:
-            yield sys.stdin.buffer
-        else:
-            with open(name, "rb") as stream:
-                yield stream
+    def _read_list(self, name: bytes, work: Callable[[bytes, Manifest, str], None]) -> None:
+        """Do some work on a list, which gets its name for people, too; say why if it can't be read."""
+        label = quote_name(b"standard input" if name == STDIN else name)
+        try:
+            with nullcontext(sys.stdin.buffer) if name == STDIN else open(name, "rb") as stream:
+                work(name, Manifest(stream, name=name, wanted=self._wanted, is_zero=self._options.is_zero), label)
+        except BrokenPipeError:
+            raise  # of our output, not of the list
+        except OSError as error:
+            self._is_good = False
+            self._complain(f"{label}: {_explain(error)}")
 
     # Match and audit
 
     def _compare(self) -> None:
         known = ManifestFiles()
-        for name in self._options.known:
-            label = quote_name(b"standard input" if name == STDIN else name)
-            try:
-                with self._open(name) as stream:
-                    manifest = Manifest(stream, name=name, wanted=self._wanted, is_zero=self._options.is_zero)
-                    count = known.add(manifest, name)
-            except OSError as error:
-                self._is_good = False
-                self._complain(f"{label}: {_explain(error)}")
-                continue
-            if not count:
+
+        def add(name: bytes, manifest: Manifest, label: str) -> None:
+            if not known.add(manifest, name):
                 self._is_good = False
                 self._complain(f"{label}: no properly formatted checksum lines found")
+
+        for name in self._options.known:
+            self._read_list(name, add)
         if known.bad_lines:
             words = "line is" if known.bad_lines == 1 else "lines are"
             self._complain(f"WARNING: {known.bad_lines} {words} improperly formatted")
@@ -378,7 +365,7 @@ class SumRun:
             return lambda result: write_name(result.path, end=self._end)
         style = Style(self._options.style)
         if style is Style.GNU and len(algorithms) > 1:
-            raise click.UsageError("lines of md5sum have one algorithm each: for several take --tag or --hashdeep")
+            raise click.UsageError(ONE_ALGORITHM)
         if style is Style.HASHDEEP:
             self._lines.put(_write_header(algorithms))
         return make_writer(style, algorithms, has_pieces=False, end=self._end)

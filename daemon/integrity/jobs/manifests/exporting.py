@@ -249,7 +249,6 @@ class _FileSink:
         self._path, self._file = path, file
 
     def put(self, data: bytes) -> None:
-        """Append data."""
         with self.explained():
             self._file.write(data)
 

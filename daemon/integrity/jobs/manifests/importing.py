@@ -36,6 +36,7 @@ from integrity.hashing.digests import want_to_record
 from integrity.hashing.stored_digests import BLAKE3, MD5, Algorithm
 from integrity.hashing.tasks import Done, Failed, Partial, Result, Task
 from integrity.jobs import messages, runner
+from integrity.jobs.batching import Commits
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.manifests.entries import (
     RECORDED_ALGORITHMS,
@@ -57,75 +58,10 @@ from integrity.model import BaselineReason, FindingKind, Job, Reading, Readings,
 from integrity.same_name import OtherSpellings, SamePaths
 
 if TYPE_CHECKING:
+    from integrity.hashing.engine import Engine
     from integrity.jobs.context import Context, RootRun
     from integrity.jobs.manifests.source import ManifestSource
     from integrity.jobs.report import Summary
-
-
-_COMMIT_S = 1.0
-_ROWS_AT_ONCE = 20_000
-
-
-class Baselines:
-    """
-    Collect readings and record them about once a second, many at a time.
-
-    The first one recorded also notes the manifest as the source of the digests.
-
-    Args:
-        manifest: its name, for people.
-        counts: entries are counted here once they are recorded.
-    """
-
-    def __init__(self, run: RootRun, manifest: str, counts: ImportCounts) -> None:
-        self._run = run
-        self._manifest = manifest
-        self._counts = counts
-        self._has_blake3 = "blake3" in run.settings.digests
-        self._waiting: dict[bytes, tuple[Claim, Reading]] = {}
-        self._is_named = False
-        self._written_at = run.context.monotonic()
-
-    def __len__(self) -> int:
-        """Return the number of readings not recorded yet."""
-        return len(self._waiting)
-
-    def add(self, claim: Claim, reading: Reading) -> None:
-        """Add a reading that matches its claim; digests that the configuration does not want are dropped."""
-        digests = reading.digests if self._has_blake3 else reading.digests._replace(blake3=None)
-        self._waiting[claim.path] = claim, reading._replace(digests=digests)
-
-    def find(self, path: bytes) -> Reading | None:
-        """Return the reading for a path that is not recorded yet."""
-        found = self._waiting.get(path)
-        return None if found is None else found[1]
-
-    def flush_if_due(self) -> None:
-        """Record the readings if they have waited long enough or are many."""
-        is_due = self._run.context.monotonic() - self._written_at >= _COMMIT_S
-        if self._waiting and (is_due or len(self._waiting) >= _ROWS_AT_ONCE):
-            self.flush()
-
-    def flush(self) -> None:
-        """Record the readings."""
-        if self._waiting:
-            with self._run.writing() as connection:
-                ids = baselines.record_files(
-                    connection,
-                    self._run.root,
-                    list(self._waiting),
-                    Readings.of([reading for _, reading in self._waiting.values()]),
-                    now=self._run.now(),
-                    boot_id=self._run.boot_id,
-                    because=BaselineReason.IMPORTED,
-                )
-                if not self._is_named:
-                    root_meta.keep_import(connection, self._run.root.id, ids[0], self._manifest)
-            self._is_named = True
-            self._run.counts.add(Tally.NEW, len(self._waiting))
-            self._counts.by_verdict[ImportVerdict.VERIFIED] += sum(claim.count for claim, _ in self._waiting.values())
-            self._waiting.clear()
-        self._written_at = self._run.context.monotonic()
 
 
 _AGAIN_AT_ONCE = 10_000
@@ -197,7 +133,7 @@ def import_manifest(
 def _find_base(source: ManifestSource, root: bytes) -> bytes:
     folder = os.path.dirname(source.path)
     is_inside = folder == root or folder.startswith(root.rstrip(b"/") + b"/")
-    return folder if source.form is Form.BAGIT and is_inside else root
+    return folder if source.manifest.form is Form.BAGIT and is_inside else root
 
 
 class Importer:
@@ -225,7 +161,9 @@ class Importer:
         self._checkpoints = Checkpoints(run)
         self._reader = run.reader(ReadMode.RECORD)
         self._has_blake3 = "blake3" in run.settings.digests
-        self._baselines = Baselines(run, source.name, counts)
+        self._waiting: dict[bytes, tuple[Claim, Reading]] = {}
+        self._commits = Commits(run.context.monotonic, waiting=self._waiting.__len__, write=self._write)
+        self._is_named = False
         self._again: dict[bytes, Claim] = {}
         self._algorithms = source.manifest.algorithms
         self._early: dict[bytes, tuple[Reading, Mapping[Algorithm, bytes]]] = {}
@@ -247,9 +185,8 @@ class Importer:
                     self._read_again()
             self._read_again()
         except ReadError:
-            self._baselines.flush()
+            self._commits.write()
             raise
-        self._baselines.flush()
         interpreted = (*self._source.manifest.describe(), *self._spelled.describe())
         for text in (*interpreted, *self._algorithms.describe_unknown()):
             self._run.note(NoteKind.WARNING, None, f"{self._source.name}: {text}")
@@ -313,8 +250,8 @@ class Importer:
                 former = "" if found.former is None else f" (recorded as {show_path(found.former)})"
                 size_bytes = found.record.witness.size_bytes
                 self._compare(claim, name_digests(found.record.digests), size_bytes, f" in its record{former}")
-            elif (reading := self._baselines.find(claim.path)) is not None:
-                self._compare(claim, name_digests(reading.digests), reading.witness.size_bytes, "")
+            elif (waiting := self._waiting.get(claim.path)) is not None:
+                self._compare(claim, name_digests(waiting[1].digests), waiting[1].witness.size_bytes, "")
             elif (difference := claim.find_difference({}, found.size_bytes)) is not None:
                 self._settle(claim, ImportVerdict.DIFFERING, difference)
             elif (early := self._early.get(claim.path)) is not None and claim.digests.keys() <= early[1].keys():
@@ -338,9 +275,8 @@ class Importer:
         sparse: list[Claim] = []
         while claims:
             engine = self._run.engine(ReadMode.RECORD)
-            for result in engine.run(self._make_tasks(claims), tick=lambda: self._tick(engine.bytes_done)):  # noqa: B023
-                self._handle(result, sparse)
-                self._tick(engine.bytes_done)
+            tick, handle = partial(self._report_progress, engine), partial(self._handle, sparse)
+            self._commits.read(engine, self._make_tasks(claims), handle=handle, report_progress=tick)
             claims, sparse = sparse, []
 
     def _find_others(self, claim: Claim) -> list[Algorithm]:
@@ -359,7 +295,7 @@ class Importer:
                 task = self._checkpoints.resume(task)
             yield task
 
-    def _handle(self, result: Result, sparse: list[Claim]) -> None:
+    def _handle(self, sparse: list[Claim], result: Result) -> None:
         if isinstance(result, Partial):
             self._checkpoints.save(result)
             return
@@ -385,7 +321,9 @@ class Importer:
             claim.was_racy = True
             self._again[claim.path] = claim
         else:
-            self._baselines.add(claim, reading)
+            # BLAKE3 may have been computed for the comparison alone.
+            recorded = reading.digests if self._has_blake3 else reading.digests._replace(blake3=None)
+            self._waiting[claim.path] = claim, reading._replace(digests=recorded)
 
     def _failed(self, claim: Claim, error: ReadError) -> None:
         if isinstance(error, Unstable):
@@ -438,8 +376,25 @@ class Importer:
         if verdict not in (ImportVerdict.ALREADY, ImportVerdict.UNKNOWN):
             self._report_entry(ReportedEntry(verdict, path, line, message))
 
-    def _tick(self, bytes_done: int) -> None:
-        """Report progress, and flush if it is due."""
-        done = self._counts.entries + len(self._baselines)
-        self._run.progress("read", done, bytes_done, files=None, size=None)
-        self._baselines.flush_if_due()
+    def _report_progress(self, engine: Engine) -> None:
+        done = self._counts.entries + len(self._waiting)
+        self._run.progress("read", done, engine.bytes_done, files=None, size=None)
+
+    def _write(self) -> None:
+        """Record what was read; the first file recorded also notes the manifest as the source of its digests."""
+        with self._run.writing() as connection:
+            ids = baselines.record_files(
+                connection,
+                self._run.root,
+                list(self._waiting),
+                Readings.of([reading for _, reading in self._waiting.values()]),
+                now=self._run.now(),
+                boot_id=self._run.boot_id,
+                because=BaselineReason.IMPORTED,
+            )
+            if not self._is_named:
+                root_meta.keep_import(connection, self._run.root.id, ids[0], self._source.name)
+        self._is_named = True
+        self._run.counts.add(Tally.NEW, len(self._waiting))
+        self._counts.by_verdict[ImportVerdict.VERIFIED] += sum(claim.count for claim, _ in self._waiting.values())
+        self._waiting.clear()

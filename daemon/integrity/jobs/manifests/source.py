@@ -12,13 +12,11 @@ from typing import BinaryIO
 
 from integrity import program
 from integrity.errors import ConfigError, Unreadable, show_path
+from integrity.files.plain import STDIN
 from integrity.hashing.stored_digests import Algorithm
 from integrity.lists.entries import BadLine, Form, ManifestEntry
 from integrity.lists.forms import find_bagit_algorithm
 from integrity.lists.reader import Manifest, read_to_entry
-
-STDIN = b"-"
-
 
 _TITLES = {
     Form.LINES: "GNU and BSD",
@@ -36,24 +34,21 @@ class ManifestSource:
 
     Args:
         path: absolute real path; ``-`` for standard input.
-        form: detected or requested.
         lines: entries and bad lines, in order; to be iterated once. Raises Unreadable.
         manifest: the list, whose digests are to be named by its algorithms.
     """
 
     path: bytes
-    form: Form
     lines: Iterator[ManifestEntry | BadLine]
     manifest: Manifest
 
     @property
     def kind(self) -> Form:
         """Return the format, of those that the command line knows."""
-        return Form.LINES if self.form is Form.ZEROS else self.form
+        return Form.LINES if self.manifest.form is Form.ZEROS else self.manifest.form
 
     @property
     def name(self) -> str:
-        """Return the name for people."""
         return "standard input" if self.path == STDIN else show_path(self.path)
 
 
@@ -100,7 +95,7 @@ def _start(stream: BinaryIO, path: bytes, form: Form | None, wanted: Sequence[Al
     lines = _read(manifest, shown)
     first = read_to_entry(lines)
     if first and isinstance(first[-1], ManifestEntry):
-        return ManifestSource(path, manifest.form, chain(first, lines), manifest)
+        return ManifestSource(path, chain(first, lines), manifest)
     bad = len(first)
     raise ConfigError(f"{shown}: {_describe_useless(bad, manifest.form, wanted)}")
 
