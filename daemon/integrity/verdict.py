@@ -14,9 +14,10 @@ I4  A new baseline is taken only for a verdict that somebody's write or rename e
     that begins with its recorded content and got an older time when it was complete. A time that moved together
     with the times of other files, whose content did not change, explains nothing.
 I5  The inode alone never excuses; where inodes are not stable it is not even looked at.
-I9  Content that is recorded of another file excuses a mismatch only where a rename can have brought it: under another
-    inode, or, where inodes are not stable, if that other name has it no longer. Else the disk wrote a block to a wrong
-    place, unless a moved ctime shows a write, and it is of the other since before this file was last right: a copy.
+I9  Content that is recorded of another file excuses a mismatch only if
+    - a rename explains it: the inode is another one, or, where inodes are not stable, the other name has it no longer;
+    - a copy made before our last good read explains it, if ctime moved.
+    A block that the disk wrote to a wrong place has neither, and is rot.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Elsewhere(StrEnum):
     NOWHERE = "nowhere"  # or the content is what a disk without data gives, as zeros
     RECORDED = "recorded"  # it was moved or copied here, or the disk confused two places
     LEFT = "left"  # recorded under a name that is gone or has other content by now: it was moved
-    COPIED = "copied"  # recorded under another name since before this file was last right, which has it, or is replaced
+    COPIED = "copied"  # another name had it before our last good read of this file, and has it still or was replaced
 
 
 class Verdict(StrEnum):

@@ -1,11 +1,10 @@
 """
 Assign work to device queues: scans, scrubs, comparisons, and user requests.
 
-Decides which thread runs what; ``daemon`` and ``schedule`` decide when. A comparison that uses a second device holds
-that device's queue, so that only one job reads from a disk.
+Decides which thread runs what; ``daemon`` and ``schedule`` decide when.
 
-A job waits for the second device while it occupies the first, so two jobs could deadlock: only one may wait at a time.
-Before and after the hold is granted, it yields to more urgent work as the job itself would.
+A comparison takes its own device first, then holds the queue of the copy's, so that only one job reads from a disk.
+Two jobs that wait for each other's device would deadlock: one waiter at a time. A waiter yields to more urgent work.
 """
 
 from __future__ import annotations

@@ -56,25 +56,25 @@ class MovedFiles:
 
     Args:
         seen: the recorded files that were met.
-        is_prelude: a scrub follows and counts them.
+        counts_known_files: no scrub follows that counts them.
 
     Attributes:
         displaced: files whose name leads to another inode; the files themselves may be found elsewhere.
         occupied: names that keep their records, so that no other record can get them.
-        misjudged: files judged by another file found under their former names.
+        judge_again: files whose verdict was about another file that had taken their former name.
     """
 
-    def __init__(self, run: RootRun, seen: MetFiles, *, is_prelude: bool) -> None:
+    def __init__(self, run: RootRun, seen: MetFiles, *, counts_known_files: bool) -> None:
         self._run = run
         self._seen = seen
-        self._is_prelude = is_prelude
+        self._counts_known_files = counts_known_files
         self._moves: deque[list[Move]] = deque()  # each list is written together, a long cycle in parts
         self._moving: set[FileId] = set()  # files with a queued move
         self._superseded: list[Move] = []
         self._vacated: list[TreePlace] = []
         self.displaced = IdSet()
         self.occupied: set[bytes] = set()
-        self.misjudged: list[FileId] = []
+        self.judge_again: list[FileId] = []
 
     @property
     def waiting(self) -> int:
@@ -143,7 +143,7 @@ class MovedFiles:
         move_records(run, connection, [(move.record, move.place) for move in moves])
         baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
         # Under the old names this run read other files before it met these here.
-        self.misjudged += versions.discard_staged(connection, ids)
+        self.judge_again += versions.discard_staged(connection, ids)
         with_findings = set(findings.find_with_findings(connection, ids))
         for move in moves:
             if move is between:
@@ -151,7 +151,7 @@ class MovedFiles:
             if move.record.id in with_findings:
                 run.resolve_missing(connection, move.record.id, move.place.path)
             note_moved(run, move.former or move.record.path, move.place.path)
-            if not self._is_prelude:
+            if self._counts_known_files:
                 run.counts.add(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE)
                 run.damaged += [move.record.id] if move.record.is_frozen else []
 

@@ -83,18 +83,18 @@ class NewFiles:
 
     Args:
         seen: the recorded files that were met; moved ones are added.
-        is_prelude: a scrub follows and counts them.
+        counts_known_files: no scrub follows that counts them.
 
     Attributes:
         moved: the recorded files found under new names.
         being_read: files that are queued to be read under their own names.
     """
 
-    def __init__(self, run: RootRun, seen: MetFiles, *, is_prelude: bool) -> None:
+    def __init__(self, run: RootRun, seen: MetFiles, *, counts_known_files: bool) -> None:
         self._run = run
-        self._is_prelude = is_prelude
+        self._counts_known_files = counts_known_files
         self.seen = seen
-        self.moved = MovedFiles(run, seen, is_prelude=is_prelude)
+        self.moved = MovedFiles(run, seen, counts_known_files=counts_known_files)
         self.being_read = IdSet()
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, UnknownFile | Reading] = OrderedDict()
@@ -420,7 +420,7 @@ class NewFiles:
         return path not in self.moved.occupied
 
     def _count(self, tally: Tally, count: int) -> None:
-        if not self._is_prelude:
+        if self._counts_known_files:
             self._run.counts.add(tally, count)
 
     def match(self, gone: Sequence[FileRecord]) -> tuple[dict[FileId, FileId], list[tuple[FileRecord, FileId]]]:

@@ -44,31 +44,37 @@ class Scanner:
     Scan one root, or a part of it.
 
     Args:
-        is_prelude: a scrub follows, which reads and counts the known files.
+        counts_known_files: no scrub follows that reads and counts them.
 
     Attributes:
-        misjudged: the moved files that the run had judged by another file found under their former names.
-        changed: the recorded files whose stat indicates a write; in a prelude they are left to the scrub.
+        judge_again: moved files whose verdict was about another file that had taken their former name.
+        changed: the recorded files whose stat indicates a write; those that are not counted are left to the scrub.
         remove_damaged: see ``MissingFiles``; called after everything was read, before changes are applied.
     """
 
-    def __init__(self, run: RootRun, options: ScanOptions, *, is_prelude: bool = False) -> None:
+    def __init__(self, run: RootRun, options: ScanOptions, *, counts_known_files: bool = True) -> None:
         self._run = run
-        self._is_prelude = is_prelude
+        self._counts_known_files = counts_known_files
         self._seen = MetFiles(run.catalog)
         self.replaced = ReplacedInodes()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
-        self._new_files = NewFiles(run, self._seen, is_prelude=is_prelude)
+        self._new_files = NewFiles(run, self._seen, counts_known_files=counts_known_files)
         account = self.assessor.account
         self._missing_files = MissingFiles(run, account, self._new_files, self.replaced)
         self._checkpoints = Checkpoints(run)
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._tree_diff = TreeDiff(
-            run, options, account, self._new_files, self._missing_files, self.replaced, is_prelude=is_prelude
+            run,
+            options,
+            account,
+            self._new_files,
+            self._missing_files,
+            self.replaced,
+            counts_known_files=counts_known_files,
         )
         self._unstable: dict[bytes, Unstable] = {}
         self._mode = ReadMode.RECORD
-        self.misjudged = self._new_files.moved.misjudged
+        self.judge_again = self._new_files.moved.judge_again
         self.changed = self._tree_diff.changed
         self.remove_damaged = self._missing_files.remove_damaged
 
@@ -109,7 +115,7 @@ class Scanner:
                 self._judge(self._tree_diff.recheck(map(TreePlace.of, unshown)))
             self._commits.write()
         restored, self._new_files.restored = self._new_files.restored, []
-        if restored and not (self._is_prelude or self._is_stopped()):  # after a prelude the scrub judges them
+        if restored and self._counts_known_files and not self._is_stopped():  # else the scrub judges them
             self._judge(self._tasks_for(restored))
 
     def _tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
@@ -268,7 +274,7 @@ class Scanner:
                 yield task
 
         self._read(mark_counted())
-        if self._is_prelude:
+        if not self._counts_known_files:
             for file_id in newly_counted:
                 counted.discard(file_id)
 

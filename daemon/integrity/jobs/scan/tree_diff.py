@@ -90,7 +90,7 @@ class TreeDiff:
         new_files: handles unknown names, and has the recorded files that were met.
         missing_files: handles names that could not be read or were skipped on purpose.
         replaced: queues names that lead to another inode.
-        is_prelude: a scrub follows, which reads and counts the known files.
+        counts_known_files: no scrub follows that reads and counts them.
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class TreeDiff:
         missing_files: MissingFiles,
         replaced: ReplacedInodes,
         *,
-        is_prelude: bool,
+        counts_known_files: bool,
     ) -> None:
         self._run = run
         self._is_full = options.full
         self._touched_bytes = options.touched_bytes  # what is left of it
-        self._is_prelude = is_prelude
+        self._counts_known_files = counts_known_files
         self._account = account
         self._new_files = new_files
         self._missing_files = missing_files
@@ -223,7 +223,7 @@ class TreeDiff:
             changed = self._store_fingerprints(without)
             unchanged += sum(len(listing.files) for _, listing in without) - sum(len(one.files) for one in changed)
             other += changed
-        if not self._is_prelude:
+        if self._counts_known_files:
             run.counts.not_due += unchanged
         return other
 
@@ -289,7 +289,7 @@ class TreeDiff:
             if task is not None:
                 tasks.append(task)
         self._seen.update(met)
-        if not self._is_prelude:
+        if self._counts_known_files:
             self._run.counts.not_due += unchanged
         return tasks
 
@@ -307,7 +307,7 @@ class TreeDiff:
         is_noted = old.is_suspect and (old.seen_inode, old.seen_ctime_ns) == (sighting or (None, None))
         if not (is_touched or fits_budget or shift.is_nothing or is_noted):
             self.suspects[old.id] = sighting
-        if self._is_prelude:
+        if not self._counts_known_files:
             if is_touched:
                 self.changed.add(old.id)
             return None

@@ -64,7 +64,7 @@ class Scrubber:
         blake3 = "blake3" in run.settings.digests
         self._want = want_to_record(blake3=blake3)
         self._verify = [want_to_verify(is_one_block=one, deep=options.deep, blake3=blake3) for one in (False, True)]
-        self._scanner = Scanner(run, ScanOptions(), is_prelude=True) if options.scan_first else None
+        self._scanner = Scanner(run, ScanOptions(), counts_known_files=False) if options.scan_first else None
         self._scanners = [] if self._scanner is None else [self._scanner]
         replaced = None if self._scanner is None else self._scanner.replaced
         self._assessor = Assessor(run, from_disk=True, replaced=replaced)
@@ -365,8 +365,8 @@ class Scrubber:
         if not (self._vanished or displaced) or self._run.context.stop.is_set():
             return  # not due
         if self._options.scan_missing and self._is_root_itself():
-            misjudged = self._scan_again()
-            again = self._take_undecided([*(record.id for record, _ in displaced), *misjudged])
+            judge_again = self._scan_again()
+            again = self._take_undecided([*(record.id for record, _ in displaced), *judge_again])
             self._read(self._tasks_again(again), self._limit)
             self._assessor.confirm()
             self._read_again(self._limit)
@@ -386,15 +386,15 @@ class Scrubber:
     def _scan_again(self) -> list[FileId]:
         """Scan; return the files that were judged by another file under their former names, to be judged again."""
         run = self._run
-        scanner = Scanner(run, ScanOptions(), is_prelude=True)
+        scanner = Scanner(run, ScanOptions(), counts_known_files=False)
         self._scanners.append(scanner)
         scanner.assessor.account.counted = self._assessor.account.counted
         run.counts_unrecorded = False
         scanner.prepare()
         run.counts_unrecorded = True
         self._assessor.follow_walk(scanner.replaced)
-        self._assessor.account.revert(scanner.misjudged)
-        return scanner.misjudged
+        self._assessor.account.revert(scanner.judge_again)
+        return scanner.judge_again
 
     def _take_undecided(self, others: Iterable[FileId] = ()) -> list[FileRecord]:
         """Return the current records of vanished and other files, without those already counted."""
