@@ -28,7 +28,6 @@ def describe_no_channels() -> str:
 
 
 def make_channels(config: Config, *, hostname: str | None = None, sendmail_program: str | None = None) -> list[Channel]:
-    """Return all channels that the config defines."""
     host = socket.gethostname() if hostname is None else hostname
     channels = _make_mail_channels(config.mail, host, sendmail_program or SENDMAIL)
     channels += [AppriseChannel(url) for url in dict.fromkeys(config.alerts.apprise)]

@@ -231,7 +231,6 @@ class GnuReader:
         self._is_reversed: bool | None = None
 
     def read(self, line: bytes) -> Content:
-        """Parse a line."""
         match = _split(line)
         if match is None:
             return None
@@ -392,12 +391,10 @@ def write_json(path: bytes, size_bytes: int | None, digests: Digests, *, piece: 
 
 
 def encode_object(fields: Mapping[str, object]) -> bytes:
-    """Return an object as a line."""
     return _encode(fields).encode() + b"\n"
 
 
 def read_json(line: bytes, wanted: Sequence[Algorithm] = ()) -> Content:
-    """Parse a line."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
