@@ -55,7 +55,7 @@ def findings(
     several names is listed once. Acknowledged and muted findings are still open: only the reminders
     stop.
     """
-    from integrity.words.findings import gather, list_lines
+    from integrity.words.findings import gather, list_lines, read_on
     from integrity.words.text import count
 
     wanted = None if place is None else own_path(place)
@@ -81,7 +81,7 @@ def findings(
         if len(shown) < len(found):
             output.tell(f"each by itself:  {program.command('-v findings')}")
         if output.verbosity:
-            output.tell(f"more about this:  {_read_on(unresolved)}")
+            output.tell(f"more about this:  {read_on(finding.kind for finding in unresolved)}")
     else:
         output.say("no such finding is open" if kinds or place or since else "no open findings")
     return code_for_kinds(finding.kind for finding in unresolved)
@@ -134,12 +134,6 @@ def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
         from integrity.jobs.admin.findings import mute_findings
 
         return _tell(session, mute_findings(catalog, ids, until, now=now))
-
-
-def _read_on(found: list[Finding]) -> str:
-    from integrity.words.findings import read_on
-
-    return read_on(finding.kind for finding in found)
 
 
 def _tell(session: Session, changed: list[Finding]) -> ExitCode:

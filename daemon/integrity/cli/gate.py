@@ -145,8 +145,9 @@ def _tell(output: Output, verdict: GateVerdict, code: ExitCode, reasons: Sequenc
     path = show_path(verdict.path)
     if code is ExitCode.OK:
         output.say(f"gate: {output.style('open', 'green')}: safe to back up {path}")
-        for line in (_say_changes(verdict), *_say_signs(verdict)):
-            output.say(f"  {line}")
+        output.say(f"  {_say_changes(verdict)}")
+        for sign in verdict.signs:
+            output.say(f"  suspicious, but not enough to block the backup: {printable(sign.message)}")
         return
     word, color = ("CLOSED", "red") if code is ExitCode.PROBLEM else ("not open", "yellow")
     output.tell(f"gate: {output.style(word, color)}: do not back up {path}: {'; '.join(reasons)}")
@@ -190,11 +191,6 @@ def _say_changes(verdict: GateVerdict) -> str:
     since = local_time(verdict.since.at)
     changes = f"{count(verdict.rewritten, 'file')} rewritten, {verdict.removed:,} gone, {verdict.new:,} new"
     return f"since the last check ({since}): {changes}, of {verdict.known_before:,} files"
-
-
-def _say_signs(verdict: GateVerdict) -> Iterator[str]:
-    for sign in verdict.signs:
-        yield f"suspicious, but not enough to block the backup: {printable(sign.message)}"
 
 
 def _to_object(verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> JsonObject:

@@ -286,7 +286,11 @@ class Daemon:
         if self._mounts.has_changed():
             self._timetable.mounts_changed()
             self._watch.call()  # to watch what is mounted now
-            self._scan_remounted()
+            # Whether a disk is still, or again, the recorded one: mails and `status` say what is so now.
+            changed = frozenset(self._mounts.take_remounted([root.path for root in self._roots]))
+            for root in self._roots:
+                if root.path in changed:
+                    self._scan(root, "its disk was mounted or unmounted")
         self._dispatcher.make_room()
         self._trimmer.trim(is_busy=bool(self._dispatcher.busy()))
         self._report_stuck()
@@ -303,13 +307,6 @@ class Daemon:
                 self._timetable.verify_new(root, has_new=bool(result.counts.new))
 
         self._dispatcher.scan(root, reason, ended)
-
-    def _scan_remounted(self) -> None:
-        """Look at once whether a disk is still, or again, the recorded one: mails and ``status`` say what is so now."""
-        changed = frozenset(self._mounts.take_remounted([root.path for root in self._roots]))
-        for root in self._roots:
-            if root.path in changed:
-                self._scan(root, "its disk was mounted or unmounted")
 
     def _scan_unwatched(self, root: MonitoredRoot) -> None:
         self._scan(root, "what happened while nobody watched")

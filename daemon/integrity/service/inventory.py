@@ -251,7 +251,8 @@ class _Look:
         """Tell what was found; if nothing was so far, a device that is like no other."""
         if self._call.wait(timeout_s):
             return self._call.result()
-        return _Seen(_hanging(self._path), is_remote=False, look=self)
+        name = f"hanging {show_path(self._path)}"
+        return _Seen(Device(is_rotational=False, name=name, key=name), is_remote=False, look=self)
 
 
 def _see(path: bytes, former: MonitoredRoot | None) -> _Seen:
@@ -260,11 +261,6 @@ def _see(path: bytes, former: MonitoredRoot | None) -> _Seen:
     if former is not None and former.device is not _ABSENT:
         return _Seen(former.device, former.is_remote)
     return _Look(path).result(_PATIENCE_S)
-
-
-def _hanging(path: bytes) -> Device:
-    name = f"hanging {show_path(path)}"
-    return Device(is_rotational=False, name=name, key=name)
 
 
 def _ask(path: bytes) -> _Seen:

@@ -185,7 +185,9 @@ class Guard:
         if session is not None or path in _OPEN_PATHS or path.startswith("/static/"):
             return None
         if path.startswith(_TOKEN_PATHS):
-            if self._has_token(request) and request.method in ("GET", "HEAD"):
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            is_known = bool(self._token) and scheme.lower() == "bearer" and is_same(self._token, token.strip())
+            if is_known and request.method in ("GET", "HEAD"):
                 return None
             return PlainTextResponse(
                 f"Log in, or send the token of {self._advice.token_key} as a bearer token.\n",
@@ -193,10 +195,6 @@ class Guard:
                 headers={"WWW-Authenticate": "Bearer"},
             )
         return RedirectResponse("/login", 303)
-
-    def _has_token(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return bool(self._token) and scheme.lower() == "bearer" and is_same(self._token, token.strip())
 
     def _is_same_origin(self, request: Request) -> bool:
         """Return whether a browser says that a form comes from this page; programs send no Origin."""

@@ -227,9 +227,9 @@ class Windows:
 
     def _merged(self, first: date, last: date) -> Iterator[tuple[int, int]]:
         """Yield the open periods that begin between two days, adjacent ones merged."""
-        stretches = sorted(self._stretches(first, last))
+        days = (first + timedelta(number) for number in range((last - first).days + 1))
         begun: tuple[int, int] | None = None
-        for opens, closes in stretches:
+        for opens, closes in sorted(one for day in days for one in _stretches_of(self._zone, self._spans, day)):
             if begun is not None and opens <= begun[1]:
                 begun = begun[0], max(begun[1], closes)
                 continue
@@ -238,10 +238,6 @@ class Windows:
             begun = opens, closes
         if begun is not None:
             yield begun
-
-    def _stretches(self, first: date, last: date) -> Iterator[tuple[int, int]]:
-        for number in range((last - first).days + 1):
-            yield from _stretches_of(self._zone, self._spans, first + timedelta(number))
 
 
 @lru_cache(maxsize=1024)  # plans query the same days repeatedly
