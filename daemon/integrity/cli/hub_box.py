@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -121,14 +121,10 @@ def _test(url: str, token: str, certificate: bytes) -> None:
 
 def _save_token(path: bytes, token: str) -> None:
     """Store the token; only its owner, and the service by its capability, can read it."""
-    from integrity.files.replace_file import write_new_file
+    from integrity.files.replace_file import write_in_place_of
 
-    new = path + b".new"
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(new)
-        write_new_file(new, token.encode("ascii") + b"\n", mode=0o600, folder_mode=0o755)
-        os.rename(new, path)
+        write_in_place_of(path, token.encode("ascii") + b"\n", mode=0o600, folder_mode=0o755)
     except OSError as error:
         raise AppError(f"{show_path(path)}: the token can't be written: {error.strerror}") from error
 
@@ -194,20 +190,15 @@ def _insert(text: str, lines: list[str]) -> str:
 
 def _write(config: _NewConfig) -> None:
     """Write the configuration as a whole; owner and mode stay."""
-    from integrity.files.replace_file import write_new_file
+    from integrity.files.replace_file import write_in_place_of, write_new_file
 
     place, text = config.place, config.text.encode()
-    new = place + b".new"
     try:
         if config.is_new:
             write_new_file(place, text, mode=0o640 if os.geteuid() == 0 else 0o600, folder_mode=0o755)
             return
         old = os.stat(place)
-        with suppress(FileNotFoundError):
-            os.unlink(new)
-        write_new_file(new, text, mode=old.st_mode & 0o777, folder_mode=0o755)
-        os.chown(new, old.st_uid, old.st_gid)
-        os.rename(new, place)
+        write_in_place_of(place, text, mode=old.st_mode & 0o777, folder_mode=0o755, owner=(old.st_uid, old.st_gid))
     except OSError as error:
         raise AppError(f"{show_path(place)}: can't be written: {error.strerror}; the token is stored") from error
 

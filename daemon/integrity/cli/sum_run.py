@@ -88,15 +88,7 @@ class Style(Enum):
 def make_writer(
     style: Style, algorithms: Sequence[Algorithm], *, has_pieces: bool, end: bytes = b"\n", mark: bytes = b" "
 ) -> Write:
-    """
-    Choose what writes the lines of one file.
-
-    Args:
-        algorithms: that files are digested with; for GNU lines one.
-        has_pieces: whether lines tell which piece of the file they are about.
-        end: of lines, for GNU and BSD.
-        mark: of the mode, for GNU.
-    """
+    """Choose what writes the lines of one file; GNU lines have one algorithm. ``end``, ``mark``: see ``forms``."""
 
     def write_whole(result: FileSum) -> bytes:
         return write_gnu(result.path, algorithms[0], result.pieces[0][2][0], end=end, mark=mark)

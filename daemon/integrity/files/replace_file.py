@@ -335,6 +335,24 @@ def write_new_file(path: bytes, content: bytes, *, mode: int, folder_mode: int) 
         raise
 
 
+def write_in_place_of(
+    path: bytes, content: bytes, *, mode: int, folder_mode: int, owner: tuple[int, int] | None = None
+) -> None:
+    """
+    Write a file as ``write_new_file`` does, and rename it over the former one, if there is one.
+
+    Args:
+        owner: user and group; None for those of this process.
+    """
+    new = path + b".new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)
+    write_new_file(new, content, mode=mode, folder_mode=folder_mode)
+    if owner is not None:
+        os.chown(new, *owner)
+    os.rename(new, path)
+
+
 def find_obstacle(path: bytes) -> str | None:
     """Return why a file can't be written at a path, as far as that can be told; None if it can."""
     folder = os.path.dirname(os.path.abspath(path))

@@ -144,10 +144,7 @@ def audit(
     Moves are known only when all files were read.
 
     Args:
-        known: complete.
-        paths: of the files to read.
-        jobs: threads; None for one per processor.
-        idle: called while the next file takes long.
+        jobs, idle: see ``check``.
     """
     algorithms = known.algorithms
     used: set[ManifestFile] = set()
@@ -193,11 +190,7 @@ def match(
     Yield the files that are known, or those that are not, and all that could not be read.
 
     Args:
-        known: complete.
-        paths: of the files to read.
-        wants_known: yield known files; else unknown ones.
-        jobs: threads; None for one per processor.
-        idle: called while the next file takes long.
+        jobs, idle: see ``check``.
     """
     algorithms = known.algorithms
     for result in sum_files(paths, algorithms, jobs=jobs, idle=idle):

@@ -27,7 +27,8 @@ JSON: objects, one per line: ``{"type":"sum","schema":1,"path":...,"size_bytes":
 for a path that is not UTF-8. A piece of a file has ``offset`` and ``length`` as well; its digests are not those of the
 file, so pieces are not entries. Objects of other types are ignored.
 
-A line is parsed without its terminator, and only for the algorithms that are wanted; none means all.
+A line is parsed without its terminator, and only for the algorithms that are wanted; none means all. Whatever writes
+a line takes an unescaped path, raw digests, and the piece of the file that they are of; None for the whole.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def find_payload(name: bytes) -> bool | None:
 
 
 def write_bagit(path: bytes, digest: bytes) -> bytes:
-    """Return one line; ``path`` is relative to the bag, ``digest`` raw."""
+    """Return one line; ``path`` is relative to the bag."""
     escaped = _replace_bagit_special(lambda match: b"%%%02X" % match[0][0], path)
     return hexlify(digest) + b"  " + escaped + b"\n"
 
@@ -146,15 +147,7 @@ def _find_by_tag(tag: bytes, length: int | None = None) -> Algorithm | None:
 def write_bsd(
     path: bytes, algorithm: Algorithm, digest: bytes, *, piece: Piece | None = None, end: bytes = b"\n"
 ) -> bytes:
-    """
-    Return one line.
-
-    Args:
-        path: unescaped.
-        digest: raw.
-        piece: the part of the file that was digested; None for the whole.
-        end: line terminator; with NUL nothing is escaped.
-    """
+    """Return one line. ``end``: its terminator; with NUL nothing is escaped."""
     lead, name = (b"", path) if end == b"\0" else escape(path)
     whole_name = name if piece is None else name + _piece_suffix(piece)
     return lead + algorithm.tag + b" (" + whole_name + b") = " + hexlify(digest) + end
@@ -201,28 +194,14 @@ def write_gnu(
     end: bytes = b"\n",
     mark: bytes = b" ",
 ) -> bytes:
-    """
-    Return one line.
-
-    Args:
-        path: unescaped.
-        digest: raw.
-        piece: the part of the file that was digested; None for the whole.
-        end: line terminator; with NUL nothing is escaped.
-        mark: ``*`` for binary mode.
-    """
+    """Return one line. ``end``: its terminator; with NUL nothing is escaped; ``mark``: ``*`` for binary mode."""
     lead, name = (b"", path) if end == b"\0" else escape(path)
     suffix = end if piece is None else _piece_suffix(piece) + end
     return lead + algorithm.bare_prefix + hexlify(digest) + b" " + mark + name + suffix
 
 
 class GnuReader:
-    """
-    Read the lines of one file.
-
-    Args:
-        algorithms: of the list.
-    """
+    """Read the lines of one file."""
 
     def __init__(self, algorithms: ListAlgorithms) -> None:
         self._by_length = {2 * length: algorithms.find(length) for length in UNNAMED}
@@ -302,27 +281,14 @@ def write_hashdeep_header(algorithms: Sequence[Algorithm], folder: bytes, comman
 
 
 def write_hashdeep(path: bytes, size_bytes: int, digests: Sequence[bytes], *, piece: Piece | None = None) -> bytes:
-    """
-    Return one line.
-
-    Args:
-        path: unescaped.
-        size_bytes: number of digested bytes.
-        digests: raw, in column order.
-        piece: the part of the file that was digested; None for the whole.
-    """
+    """Return one line. ``size_bytes``: of what was digested; ``digests``: in the order of the columns."""
     lead, name = escape(path) if _has_line_end(path) else (b"", path)
     fields = [b"%d" % size_bytes, *map(hexlify, digests), name + _piece_suffix(piece)]
     return lead + b",".join(fields) + b"\n"
 
 
 class HashdeepReader:
-    """
-    Read the lines of one file.
-
-    Args:
-        wanted: the only algorithms to read; empty for all.
-    """
+    """Read the lines of one file."""
 
     def __init__(self, wanted: Sequence[Algorithm] = ()) -> None:
         self._wanted = wanted
@@ -372,15 +338,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def write_json(path: bytes, size_bytes: int | None, digests: Digests, *, piece: Piece | None = None) -> bytes:
-    """
-    Return one line.
-
-    Args:
-        path: unescaped.
-        size_bytes: of the file; None if unknown.
-        digests: raw.
-        piece: the part of the file that was digested; None for the whole.
-    """
+    """Return one line. ``size_bytes``: of the file; None if unknown."""
     fields: dict[str, object] = {"type": "sum", "schema": 1, **path_fields("path", path)}
     if size_bytes is not None:
         fields["size_bytes"] = size_bytes

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Collection
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import ConfigError, show_path
 from integrity.extras import how_to_install
+from integrity.files.replace_file import write_in_place_of
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -152,15 +152,6 @@ def replace_private_file(path: bytes, content: bytes) -> None:
     """
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    draft = path + b".partial"
-    with suppress(FileNotFoundError):
-        os.unlink(draft)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        if os.geteuid() == 0:  # root writes for a page that runs as another user
-            owner = os.stat(folder)
-            os.fchown(fd, owner.st_uid, owner.st_gid)
-        file.write(content)
-        file.flush()
-        os.fsync(fd)
-    os.replace(draft, path)
+    found = os.stat(folder)
+    owner = (found.st_uid, found.st_gid) if os.geteuid() == 0 else None  # root writes for a page of another user
+    write_in_place_of(path, content, mode=0o600, folder_mode=0o700, owner=owner)

@@ -94,14 +94,7 @@ def plan_export(
     left_out: frozenset[bytes] = frozenset(),
 ) -> ExportPlan:
     """
-    Decide what to write.
-
-    Args:
-        catalog: open for reading.
-        paths: real paths; without any, all roots.
-        form: of the lines.
-        is_absolute: names are absolute.
-        left_out: absolute real paths of the output files.
+    Decide what to write. ``paths``: real ones; without any, all roots.
 
     Raises:
         ConfigError: a path is not recorded, or the names would be ambiguous.
@@ -124,15 +117,7 @@ def plan_export(
 
 
 def export(catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None = None) -> ExportCounts:
-    """
-    Write what was planned.
-
-    Args:
-        catalog: open for reading.
-        plan: what to write.
-        sink: receives the lines.
-        tags: receives BagIt's lines about files outside of ``data/``; None leaves them out.
-    """
+    """Write what was planned. ``tags``: receives BagIt's lines about files outside of ``data/``; None: nobody does."""
     counts = ExportCounts()
     bag = _Bag(plan, sink, tags, counts) if plan.form is Form.BAGIT else None
     if plan.form is Form.HASHDEEP:
