@@ -7,11 +7,9 @@ I1  A page that only reads has a transaction of its own that can't write; it see
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from urllib.parse import quote
-
-import sqlalchemy as sa
 
 from integrity.config import HubServer
 from integrity.hub.database import HubDatabase
@@ -52,6 +50,7 @@ class HubSite(Renderer):
     ) -> None:
         super().__init__(("integrity.hub", "integrity.web"), _PLACES, "integrity-hub")
         self.database = database
+        self.read = database.read  # I1
         self.find_failing = find_failing
         self.silent_after_s = settings.silent_after_s
         self.lease_s = settings.shard_lease_s
@@ -63,9 +62,9 @@ class HubSite(Renderer):
             "finding_gravity": lambda finding: "is-bad" if is_problem(finding) else "is-warn",
             "short": shorten,
             "exact_time": exact_time,
-            "box_url": box_url,
-            "set_url": set_url,
-            "tree_url": tree_url,
+            "box_url": partial(_link, "boxes"),
+            "set_url": partial(_link, "sets"),
+            "tree_url": partial(_link, "trees"),
         }
 
     @property
@@ -77,22 +76,7 @@ class HubSite(Renderer):
     def now(self) -> int:
         return int(self._clock())
 
-    @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
-        """Read the database (I1). HubDatabaseAway: it does not answer; a page says so."""
-        with self.database.read() as c:
-            yield c
 
-
-def box_url(name: str) -> str:
-    return f"/boxes/{quote(name, safe='')}"
-
-
-def set_url(name: str) -> str:
-    """Return the page of a replica set, whose name may be any text."""
-    return f"/sets/{quote(name, safe='')}"
-
-
-def tree_url(name: str) -> str:
-    """Return the page of a shared tree, whose name may be any text."""
-    return f"/trees/{quote(name, safe='')}"
+def _link(kind: str, name: str) -> str:
+    """Return the page of a box, a replica set or a shared tree, whose name may be any text."""
+    return f"/{kind}/{quote(name, safe='')}"
