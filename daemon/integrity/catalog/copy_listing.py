@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from integrity.catalog.db import Connection
+from integrity.catalog.db import Connection, numbers
 from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
 from integrity.catalog.rows import DAY_S, FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path
 from integrity.model import CopyId, FileId, RootId
@@ -33,6 +33,9 @@ _TABLES = {
     "extra": "seq INTEGER PRIMARY KEY, size_bytes INTEGER NOT NULL, path BLOB NOT NULL, published TEXT NOT NULL,"
     " is_renamed INTEGER NOT NULL DEFAULT 0, UNIQUE (size_bytes, path)",
     "spelling": "path BLOB PRIMARY KEY, spelled BLOB NOT NULL",
+    # Recorded files that are compared one by one, and those that need not be.
+    "alone": "file_id INTEGER PRIMARY KEY",
+    "same": "file_id INTEGER PRIMARY KEY",
 }
 
 _RECORDED = """
@@ -155,6 +158,57 @@ def page_extra(c: Connection, after_seq: int, limit: int) -> list[tuple[int, byt
     return [(seq, path, _unpack(size_bytes or None, published, 0)) for seq, path, size_bytes, published in rows]
 
 
+def leave_alone(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> None:
+    """Leave recorded files to be compared one by one, as are those that the copy has under another spelling."""
+    query = f"INSERT OR IGNORE INTO alone (file_id) {_RECORDED}"
+    every = (*paths, *c.column("SELECT path FROM spelling"))
+    c.run_many(query, ((root_id, *split_path(path)) for path in every))
+
+
+def find_same(
+    c: Connection, copy_id: CopyId, after: int, limit: int, *, not_since: int | None
+) -> list[tuple[FileId, int, int | None, int]]:
+    """
+    Find the next files, by id, of which a copy was read and has what is recorded: its digest is the recorded one.
+
+    Suspects are left out, and what ``leave_alone`` named.
+
+    Args:
+        after: the last file of the page before.
+        not_since: leave out files that were compared later than this time; None: none.
+
+    Returns:
+        Of each file its id, the recorded mtime, that in the copy, and when it was last read here.
+    """
+    is_compared = f"""
+        EXISTS (
+            SELECT 1 FROM copy_file
+            WHERE copy_id = {copy_id} AND file_id = file.id AND version = file.version AND compared_at > {not_since}
+        )"""
+    query = f"""
+        SELECT file.id, file.mtime_ns, listed.mtime_ns, coalesce(file.verified_at, file.recorded_at)
+        FROM listed CROSS JOIN file ON file.id = listed.file_id
+        WHERE listed.file_id > ? AND listed.size_bytes = file.size_bytes AND listed.is_contradictory = 0
+            AND listed.published = {_RECORDED_WHOLE} AND file.is_suspect = 0
+            AND file.id NOT IN (SELECT file_id FROM alone) AND NOT {"0" if not_since is None else is_compared}
+        ORDER BY listed.file_id LIMIT ?"""
+    return list(c.rows(query, after, limit))
+
+
+def save_same(c: Connection, copy_id: CopyId, ids: Iterable[FileId], now: int) -> None:
+    """Record that a copy was read, and has what is recorded, unless that was replaced meanwhile; see ``find_same``."""
+    some = numbers(ids)
+    c.run("INSERT INTO same (file_id) SELECT value FROM json_each(?)", some)
+    query = f"""
+        INSERT OR REPLACE INTO copy_file (
+            copy_id, file_id, version, vote, compared_at, read_at, found_version, found_at, found_mtime_ns
+        )
+        SELECT ?, file.id, file.version, 'same', ?2, ?2, file.version, ?2, listed.mtime_ns
+        FROM json_each(?3) CROSS JOIN file ON file.id = value JOIN listed ON listed.file_id = value
+        WHERE listed.published = {_RECORDED_WHOLE}"""
+    c.run(query, copy_id, now, some)
+
+
 def find_names(c: Connection, root_id: RootId, path: bytes) -> list[bytes]:
     """Return the names of the recorded files and folders in a folder."""
     sql = f"SELECT file.name FROM {FILE_JOIN} WHERE folder.root_id = ? AND folder.path = ?"
@@ -185,7 +239,8 @@ def order_files(
     Order the recorded files for comparison: first those whose copy is not known to be good, then the longest unread.
 
     Within a day, files are in the order of recording, which is roughly their order on the disk. Only answers about the
-    present version count. ``after``: leave out files that were compared later than this time. Returns number and bytes.
+    present version count. ``after``: leave out files that were compared later than this time. Returns number and bytes,
+    with those of ``save_same``, which are not in the order.
     """
     make_anew(c, "compare_order", ORDER_COLUMNS)
     part, values = inside(root_id, prefix)
@@ -195,9 +250,13 @@ def order_files(
             ON copy_file.copy_id = {copy_id} AND copy_file.file_id = file.id AND copy_file.version = file.version
         LEFT JOIN listed ON listed.file_id = file.id
         WHERE {part} AND {"1" if after is None else f"coalesce(copy_file.compared_at, -1) <= {after}"}
+            AND file.id NOT IN (SELECT file_id FROM same)
         ORDER BY coalesce(copy_file.vote = 'same', 0), coalesce({_READ_AT} / {DAY_S}, -1), file.id"""
     c.run(query, *values)
-    return sum_up(c, "compare_order")
+    files, size = sum_up(c, "compare_order")
+    same = "SELECT count(*), coalesce(sum(size_bytes), 0) FROM same CROSS JOIN file ON file.id = same.file_id"
+    same_files, same_bytes = next(c.rows(same))
+    return files + same_files, size + same_bytes
 
 
 def keep_listed(c: Connection) -> None:
@@ -243,9 +302,19 @@ def digest_stated(listed: StatedFile) -> bytes:
     return xxh3_128_digest(_pack(listed).encode())
 
 
+_OF_WHOLE = '[["%s", "%s", [], 0]]'
+"""How ``_pack`` writes one digest of a whole file."""
+
+_RECORDED_WHOLE = "'" + _OF_WHOLE % ("xxh3_128", "' || lower(hex(file.xxh3_128)) || '") + "'"
+"""The same, as SQL, for the recorded digest of a file."""
+
+
 def _pack(listed: StatedFile) -> str:
     if not listed.published:
         return ""  # the most common case: files of a mounted copy
+    kind, value, sizes, parts = listed.published[0]
+    if len(listed.published) == 1 and not (sizes or parts):
+        return _OF_WHOLE % (kind, value.hex())
     return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
 
 

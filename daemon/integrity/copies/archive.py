@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import ClassVar, Self, TypeVar
@@ -67,6 +67,7 @@ class ArchiveCopy(BaseCopy):
         self._backups: Sequence[Backup] = ()
         self._version = CopyVersion("", 0)
         self._tops: dict[str, bytes | None] = {}
+        self._begun: tuple[CopyVersion, bytes, Item, Generator[Item]] | None = None
 
     def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """See ``Copy``."""
@@ -88,6 +89,8 @@ class ArchiveCopy(BaseCopy):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         """Remove what the program needed; see ``Copy``."""
+        if self._begun is not None:
+            self._begun[-1].close()
         self._repository.cleanup.close()
 
     def versions(self) -> Iterator[CopyVersion]:
@@ -141,6 +144,8 @@ class ArchiveCopy(BaseCopy):
                 above.add(folder)
                 folder = folder.rpartition(b"/")[0]
         with closing(_Stream(self._repository, self._version)) as stream:
+            if not prefix and not above:
+                stream.enter(self._guess_top(self._version))  # beside the listing: both programs take as long to start
             for item, found in self._find_files(prefix):
                 if not prefix and not self._top and not above:
                     stream.enter(b"")  # it is all of the backup, which is not listed as a folder
@@ -231,9 +236,21 @@ class ArchiveCopy(BaseCopy):
         """Find where the folder is in a backup: under its absolute path, or under the end of it, by what is there."""
         if version.name not in self._tops:
             likely = self._guess_top(version)
-            is_there = next(self._items(version, likely), None) is not None
-            self._tops[version.name] = likely if is_there else self._search_top(version)
+            first, items = self._begin(version, likely)
+            if first is not None:
+                self._begun = version, likely, first, items
+            self._tops[version.name] = self._search_top(version) if first is None else likely
         return self._tops[version.name]
+
+    def _begin(self, version: CopyVersion, place: bytes) -> tuple[Item | None, Generator[Item]]:
+        """Return the first of what lies at and below a path, and the rest; go on with what ``_find_top`` has begun."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            if begun[:2] == (version, place):
+                return begun[2:]
+            begun[-1].close()
+        items = self._items(version, place)
+        return next(items, None), items
 
     def _guess_top(self, version: CopyVersion) -> bytes:
         """Return where the folder is if that is known, or else where it is in another backup, or else its path."""
@@ -272,15 +289,13 @@ class ArchiveCopy(BaseCopy):
     def _find_below(self, version: CopyVersion, path: bytes) -> Iterator[Item]:
         """List what lies at and below a path of the folder; with one run if that is where it is thought to be."""
         likely = self._guess_top(version)
-        items = self._items(version, _join(likely, path))
-        first = next(items, None)
+        first, items = self._begin(version, _join(likely, path))
         if first is not None:
             self._tops[version.name] = likely
         elif (top := self._find_top(version)) is None:
             raise CopyUnreachable(self._tell_path(f"the backup {version.name} has no folder"))
         elif top != likely:
-            items = self._items(version, _join(top, path))
-            first = next(items, None)
+            first, items = self._begin(version, _join(top, path))
         if first is not None:
             yield first
             yield from items
@@ -292,7 +307,7 @@ class ArchiveCopy(BaseCopy):
             said = f"a line that {self._repository.name} printed can't be understood ({error})"
             raise self._repository.failed(said) from error
 
-    def _items(self, version: CopyVersion, place: bytes) -> Iterator[Item]:
+    def _items(self, version: CopyVersion, place: bytes) -> Generator[Item]:
         repository = self._repository
         with repository.start_listing(version, place) as running:
             for line in running.lines():
@@ -375,7 +390,8 @@ class _Stream:
     def read(self, item: Item, entry: CopyEntry) -> CopyEntry | Trouble:
         """Return the entry of the next file, with its digest."""
         found: tuple[int, bytes] | str | None = None
-        if self._tar is not None and is_below(item.path, self._folder):
+        # A folder's archive has what is below it; what is no folder is written as it is, and may be any archive.
+        if self._tar is not None and item.path != self._folder and is_below(item.path, self._folder):
             found = self._read_member(self._tar, item)
         if found is None:
             found = self._read_alone(item, entry)
@@ -385,7 +401,7 @@ class _Stream:
         if len(self._linked) > _LINKED:
             self._linked.popitem(last=False)
         size, digest = found
-        return entry._replace(size_bytes=size, published=(Published(Kind.XXH3_128, digest),))
+        return CopyEntry(entry.path, size, entry.mtime_ns, (Published(Kind.XXH3_128, digest),))
 
     def _read_member(self, tar: TarStream, item: Item) -> tuple[int, bytes] | None:
         """Return size and digest of a file from the stream; None if it can't be had from there."""

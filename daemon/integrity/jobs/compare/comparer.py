@@ -13,7 +13,6 @@ I3  An unreachable copy leaves everything as it was.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -29,9 +28,8 @@ from integrity.catalog.rows import FileRecord
 from integrity.config.copy_urls import keeps_versions
 from integrity.copies.protocol import Copy, LocalFolder
 from integrity.copies.spans import find_spans
-from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted
+from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted
 from integrity.files.excludes import make_left_out
-from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
@@ -43,7 +41,7 @@ from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.disagreement import Disagreement
 from integrity.jobs.compare.evidence import CopyEvidence, EvidenceCount
-from integrity.jobs.compare.known_copy import drop_states, find_known, remember, resolve_unreachable
+from integrity.jobs.compare.known_copy import drop_states, find_known, refuse_unfit, remember, resolve_unreachable
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes, find_algorithms
 from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
 from integrity.jobs.compare.own_witness import OwnWitnesses
@@ -60,7 +58,6 @@ from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import FileId, FindingKind, Reading, Tally, Witness
 from integrity.paths import shell_word
-from integrity.same_place import is_same_disk
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -97,7 +94,7 @@ def compare_root(
         excludes = FolderExcludes(run.excludes, base) if base else run.excludes
         # Also stop for ``rest``: another job may be waiting for the root.
         with source.open(excludes, lambda: run.context.stop.is_set() or run.context.preempted.is_set()) as copy:
-            _refuse(run, copy, base, options)
+            refuse_unfit(run, copy, base, options)
             compared.can_read = copy.has_bytes
             found = find_known(run, source, copy, base)
             is_other = found.record is None and bool(found.others)
@@ -151,34 +148,6 @@ def _find_read_before(run: RootRun, known: CopyRecord | None) -> Collection[byte
 def _find_base(run: RootRun, source: CopySource) -> bytes:
     """Return the folder in the root that is copied; empty for the root itself."""
     return source.base[len(run.root.path.rstrip(b"/")) + 1 :]
-
-
-def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> None:
-    """Refuse options that do not fit this copy, and a copy that is the folder itself."""
-    wants_bytes = options.read or options.read_percent is not None
-    if wants_bytes and not (copy.has_bytes or copy.remote_kinds):
-        raise ConfigError(f"{copy.shown}: has digests only, there are no bytes to be read; leave --read out")
-    if options.cached and copy.folder is None:
-        raise ConfigError(f"{copy.shown}: is no folder on this machine; leave --cached out")
-    if copy.reads_all_at_once and options.read_percent not in (None, 100):
-        raise ConfigError(
-            f"{copy.shown}: is read as a whole or not at all: give --read, or set read_percent of the [[copy]]"
-            " to 100 or 0"
-        )
-    identity = copy.identity()
-    if copy.folder is not None and _is_same_folder(run, copy.folder, base):
-        raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
-    if identity is not None and is_same_disk(run.root.identity.fs_id, identity.names):
-        text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
-        run.note(NoteKind.WARNING, None, text)
-
-
-def _is_same_folder(run: RootRun, folder: LocalFolder, base: bytes) -> bool:
-    try:
-        own = stat_beneath(run.root_fd, base) if base else os.fstat(run.root_fd)
-    except OSError:
-        return False  # the folder is gone: its copy is what is left
-    return os.path.samestat(own, os.fstat(folder.root_fd))
 
 
 class Comparer:
@@ -245,6 +214,7 @@ class Comparer:
         self._readings_left = _READINGS
         self._shown_files_left, self._shown_bytes_left = _SHOWN_FILES, _SHOWN_BYTES
         self._states: list[CopyState] = []
+        self._same: list[FileId] = []
         self._disagreements: list[Disagreement] = []
         self._undecided: list[Disagreement] = []  # whose files were read, while the habit of the copy is not known
         self._unread: list[Disagreement] = []  # whose copies are good, and which must be read here
@@ -262,6 +232,8 @@ class Comparer:
 
     def _compare(self) -> None:
         run = self._run
+        if self._listing.was_read and not self._options.read:
+            self._take_all_same()
         with run.catalog.snapshot() as connection:
             where, after = (self._known.id, run.root.id, run.prefix), self._options.after
             self._files, self._bytes = copy_listing.order_files(connection, *where, after)
@@ -488,6 +460,30 @@ class Comparer:
         self._evidence.add_copies(level, len(records))
         self._evidence.add_files(records)
 
+    def _take_all_same(self) -> None:
+        """Take the files that the copy has as recorded, by what was read of it, many at a time, without a look here."""
+        run, habit, before, after = self._run, self._habit, self._times_before, 0
+        with run.catalog.snapshot() as connection:
+            opened = self._arbiter.open_about_file | self._arbiter.open_about_copy
+            copy_listing.leave_alone(connection, run.root.id, opened)
+        while True:
+            with run.catalog.read() as connection:
+                where = self._known.id, after, _PAGE
+                page = copy_listing.find_same(connection, *where, not_since=self._options.after)
+            if not page:
+                break
+            after = page[-1][0]
+            for file_id, recorded_ns, there_ns, _ in page:
+                habit.add(recorded_ns, there_ns)
+                habit.add_before(before.get(file_id), there_ns)
+            self._same += [one[0] for one in page]
+            self._done += len(page)
+            run.counts.add(Tally.VERIFIED, len(page))
+            self._evidence.add_copies(Level.READ, len(page))
+            self._evidence.add_known([read_at for *_, read_at in page])
+            self._tick()
+        self._commits.write()
+
     def _settle(self, taken: Disagreement) -> None:
         """Record that the copy is good, and that nothing speaks against the file."""
         record, answer, state = taken.record, taken.answer, taken.state
@@ -542,12 +538,13 @@ class Comparer:
             self._arbiter.decide(undecided)
 
     def _count_waiting(self) -> int:
-        return len(self._states) + len(self._verified) + len(self._left_out)
+        return len(self._states) + len(self._same) + len(self._verified) + len(self._left_out)
 
     def _write(self) -> None:
         run = self._run
         with run.writing() as connection:
             copies.save_states(connection, self._known.id, self._states)
+            copy_listing.save_same(connection, self._known.id, self._same, run.now())
             for record in self._matched:
                 self._arbiter.end(connection, record)
             copies.drop_states(connection, self._known.id, [record.id for record in self._left_out])
@@ -557,7 +554,7 @@ class Comparer:
             if self._verified:
                 boot_id = run.boot_id
                 baselines.mark_verified(connection, self._verified, now=run.now(), boot_id=boot_id)
-        self._states, self._matched, self._verified, self._left_out = [], [], [], []
+        self._states, self._same, self._matched, self._verified, self._left_out = [], [], [], [], []
 
     def _report_progress(self, bytes_done: int) -> None:
         self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)

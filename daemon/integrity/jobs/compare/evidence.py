@@ -79,15 +79,17 @@ class EvidenceCount:
             compared.published += files
 
     def add_files(self, records: Sequence[FileRecord]) -> None:
-        """Count files by what is known of them here; of those known by their record, keep the oldest last reading."""
-        compared = self._compared
+        """Count files by what is known of them here."""
         by_record = [one for one in records if one.id not in self.read_here]
-        compared.read_here += len(records) - len(by_record)
-        read_at = [one.recorded_at if one.verified_at is None else one.verified_at for one in by_record]
-        if compared.oldest_record_at is not None:
-            read_at.append(compared.oldest_record_at)
-        compared.known_by_record += len(by_record)
-        compared.oldest_record_at = min(read_at, default=None)
+        self._compared.read_here += len(records) - len(by_record)
+        self.add_known([one.recorded_at if one.verified_at is None else one.verified_at for one in by_record])
+
+    def add_known(self, read_at: Sequence[int]) -> None:
+        """Count files that are known by their records, from when they were read last; keep the oldest."""
+        compared = self._compared
+        compared.known_by_record += len(read_at)
+        known = read_at if compared.oldest_record_at is None else (*read_at, compared.oldest_record_at)
+        compared.oldest_record_at = min(known, default=None)
 
 
 class StatedDigests(NamedTuple):

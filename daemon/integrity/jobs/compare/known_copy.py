@@ -6,6 +6,7 @@ Disks that take turns at one place are copies of their own, each with a name tha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +14,14 @@ from xxhash import xxh3_64_hexdigest
 
 from integrity.catalog import copies, findings
 from integrity.catalog.copies import CopyRecord
-from integrity.copies.protocol import Copy
+from integrity.copies.protocol import Copy, LocalFolder
+from integrity.errors import ConfigError
+from integrity.files.open_beneath import stat_beneath
 from integrity.jobs.compare.source import CopySource, is_same_place
+from integrity.jobs.options import CompareOptions
+from integrity.jobs.report import NoteKind
 from integrity.model import FileId, FindingId, FindingKind
-from integrity.same_place import get_fs_name, recognise, spell_folder
+from integrity.same_place import get_fs_name, is_same_disk, recognise, spell_folder
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -34,6 +39,34 @@ class KnownCopy(NamedTuple):
 
     record: CopyRecord | None
     others: tuple[CopyRecord, ...]
+
+
+def refuse_unfit(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> None:
+    """Refuse options that do not fit this copy, and a copy that is the folder itself."""
+    wants_bytes = options.read or options.read_percent is not None
+    if wants_bytes and not (copy.has_bytes or copy.remote_kinds):
+        raise ConfigError(f"{copy.shown}: has digests only, there are no bytes to be read; leave --read out")
+    if options.cached and copy.folder is None:
+        raise ConfigError(f"{copy.shown}: is no folder on this machine; leave --cached out")
+    if copy.reads_all_at_once and options.read_percent not in (None, 100):
+        raise ConfigError(
+            f"{copy.shown}: is read as a whole or not at all: give --read, or set read_percent of the [[copy]]"
+            " to 100 or 0"
+        )
+    identity = copy.identity()
+    if copy.folder is not None and _is_same_folder(run, copy.folder, base):
+        raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
+    if identity is not None and is_same_disk(run.root.identity.fs_id, identity.names):
+        text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
+        run.note(NoteKind.WARNING, None, text)
+
+
+def _is_same_folder(run: RootRun, folder: LocalFolder, base: bytes) -> bool:
+    try:
+        own = stat_beneath(run.root_fd, base) if base else os.fstat(run.root_fd)
+    except OSError:
+        return False  # the folder is gone: its copy is what is left
+    return os.path.samestat(own, os.fstat(folder.root_fd))
 
 
 def find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> KnownCopy:
