@@ -131,8 +131,8 @@ def test_service_starts_records_and_stops(box: SystemdBox) -> None:
     assert before == box.show(UNIT, "MainPID")
     wait_idle(box)
     box.run("sh", "-c", "echo more > /srv/data/more")
-    summary = scan(box)  # through its socket
-    assert ("clean", 1) == (summary["outcome"], summary["files_new"])
+    assert "clean" == scan(box)["outcome"]  # through its socket; the service may have seen the file before
+    assert knows(box, "/srv/data/more")
     assert [[int(before)]] == query(box, "SELECT pid FROM run ORDER BY id DESC LIMIT 1")
     box.run("test", "-S", "/run/integrity/control.sock")
     began = time.monotonic()

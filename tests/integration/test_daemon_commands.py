@@ -72,7 +72,7 @@ def test_configured_root_that_is_not_there_is_mailed(integrity: Box, tmp_path: P
             wait_until(lambda: bool(sink.received), "a mail")
             integrity.run("status", expect=3)
             plant(absent, 5)
-            assert {"new": 5, "not_due": 10} == tallies(integrity.run("--json", "scan", expect=0))
+            assert 15 == integrity.summary("scan", expect=0)["files_known"]  # the service may have recorded them before
             integrity.run("status", expect=0)
             service.stop()
     assert str(absent) in sink.received[0].text
