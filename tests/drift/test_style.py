@@ -34,6 +34,7 @@ def test_code_is_formatted() -> None:
 
 
 @pytest.mark.first  # a minute of one core
+@pytest.mark.timeout(900)  # which may have much else to do
 def test_types_are_right() -> None:
     """The package and the tests' support are clean under mypy --strict."""
     check(sys.executable, "-m", "mypy")
