@@ -1,4 +1,4 @@
-"""Fixtures of the integration tests: SSH servers on the loopback, and a box that reports to a small hub."""
+"""Fixtures of the integration tests: SSH servers, repositories of backups, and a box that reports to a small hub."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from support.archives import Pair
 from support.catalogs import CatalogBox
+from support.cli import Box
 from support.reporting import ReportingBox
 from support.smallhub import SmallHub
 from support.sshbox import SFTP_ONLY, SshBox, make_sshbox
@@ -26,6 +28,12 @@ def each_sshd(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     options = (SFTP_ONLY,) if request.param == "sftp" else ()
     with make_sshbox(tmp_path, monkeypatch, *options) as box:
         yield box
+
+
+@pytest.fixture
+def pair(request: pytest.FixtureRequest, integrity: Box, tmp_path: Path) -> Pair:
+    """Make a root with a repository of a kind, which has no backup yet."""
+    return Pair(integrity, tmp_path, request.param)
 
 
 @pytest.fixture

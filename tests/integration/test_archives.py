@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import sqlite3
 import subprocess
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.archives import ARCHIVES, PASSWORD, Archive, Borg, Restic
+from support.archives import COUNT, LARGE, PASSWORD, Borg, Pair, Restic, with_archives
 from support.cli import Box, Completed
 from support.loopfs import LoopFS
 from support.machine import need_programs
@@ -21,53 +20,6 @@ from support.planted import plant, plant_path
 from support.results import kinds_by_name, tallies
 from support.shapes import damage
 from support.waiting import wait_until
-
-COUNT, LARGE = 12, 3_000_000
-
-
-class Pair:
-    """
-    A root, a repository with backups of it, and a configuration that names it.
-
-    Attributes:
-        large: a file of several blocks.
-        small: another file.
-    """
-
-    def __init__(self, integrity: Box, folder: Path, kind: type[Archive]) -> None:
-        self.integrity, self.archive = integrity, kind(folder)
-        self.root = plant(folder / "root", COUNT, size_bytes=3000)
-        self.small, self.large = plant_path(self.root, 5), self.root / "large.bin"
-        self.large.write_bytes(os.urandom(LARGE))
-        self.configure()
-
-    def configure(self, **more: str) -> None:
-        """Name the repository "nightly"."""
-        keys = {"name": "nightly", "of": str(self.root), "url": self.archive.url, **more}
-        lines = "".join(f'{key} = "{value}"\n' for key, value in keys.items())
-        self.integrity.configure(
-            f'[[root]]\npath = "{self.root}"\n[[copy]]\n{lines}password_file = "{self.archive.password_file}"\n'
-        )
-
-    def run(self, *args: str | Path, expect: int = 0) -> Completed:
-        """Run the program."""
-        return self.integrity.run("--json", *args, expect=expect, timeout=120)
-
-    def compare(self, *options: str, expect: int = 0) -> Completed:
-        """Compare all with the repository."""
-        return self.run("compare", "--with", "nightly", *options, expect=expect)
-
-
-@pytest.fixture
-def pair(request: pytest.FixtureRequest, integrity: Box, tmp_path: Path) -> Pair:
-    """Make a pair that has no backup yet."""
-    return Pair(integrity, tmp_path, request.param)
-
-
-def with_archives(*, long: type[Archive] | None = None) -> pytest.MarkDecorator:
-    """Try a test with each kind of repository, with one of them in the long run only."""
-    kinds = [pytest.param(one, marks=pytest.mark.long if one is long else (), id=one.program) for one in ARCHIVES]
-    return pytest.mark.parametrize("pair", kinds, indirect=True)
 
 
 def pass_a_second(pair: Pair) -> None:
@@ -102,6 +54,33 @@ def test_backup_is_known_by_size_and_time_until_it_is_read(pair: Pair) -> None:
     assert {"verified": COUNT + 1} == tallies(read)
     assert COUNT + 1 == read.summary["files_read"]
     assert COUNT * 3000 + LARGE <= read.summary["bytes_read"]
+
+
+@with_archives(long=Borg)
+def test_what_is_read_back_is_recorded_as_of_files_that_are_read_on_both_sides(pair: Pair) -> None:
+    """Files that need no look here are taken many at a time, with ``--read`` each by itself; suspects are looked at."""
+    respelled, suspect = pair.root / "cafe\u0301", plant_path(pair.root, 4)
+    respelled.write_text("menu")
+    pair.archive.back_up(pair.root)
+    respelled.rename(pair.root / "caf\u00e9")
+    pair.run("scan")
+    damage(pair.large)
+    pair.run("scrub", expect=1)
+    pair.small.write_text("edited")
+    suspect.chmod(0o600)
+    pair.run("scan")
+    taken: list[list[tuple[object, ...]]] = []
+    for how in ("--read-percent=100", "--read"):
+        done = pair.compare(how, "--no-scan", expect=1)
+        assert {"verified": COUNT, "changed": 1, "damaged": 1} == tallies(done)
+        with sqlite3.connect(f"file:{pair.integrity.catalog}?mode=ro", uri=True) as c:
+            columns = "file_id, version, vote, read_at NOT NULL, stated, found_version, found_digest, found_size_bytes"
+            query = f"SELECT {columns}, found_at NOT NULL, found_mtime_ns, found_as, had_recorded_at FROM copy_file"
+            taken.append(c.execute(f"{query} ORDER BY file_id").fetchall())
+            one = c.execute("SELECT is_suspect FROM file WHERE name = ?", (suspect.name.encode(),))
+            assert [(0,)] == one.fetchall()
+    assert COUNT + 2 == len(taken[0])
+    assert taken[0] == taken[1]
 
 
 @with_archives(long=Borg)
@@ -341,48 +320,6 @@ def test_rot_of_before_is_found(pair: Pair) -> None:
     pair.run("history", "nightly", pair.small.parent, expect=0)
 
 
-@with_archives()
-def test_repository_is_only_read(pair: Pair) -> None:
-    """All of it works on a read-only file system: no lock is taken that a backup or clean-up would meet."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to mount")
-    pair.archive.back_up(pair.root)
-    pair.run("scan")
-    place = str(pair.archive.place)
-    subprocess.run(["mount", "--bind", "-o", "ro", place, place], check=True)
-    try:
-        pair.compare("--read")
-        pair.run("versions", pair.large)
-        pair.run("history", "nightly")
-    finally:
-        subprocess.run(["umount", place], check=True)
-
-
-@pytest.fixture
-def told(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a program of the same name before the real one, which notes command lines and the user."""
-    real, folder, log = shutil.which(pair.archive.program), tmp_path / "bin", tmp_path / "told"
-    folder.mkdir(mode=0o755)
-    log.touch(mode=0o666)
-    log.chmod(0o666)
-    before = folder / pair.archive.program
-    before.write_text(f'#!/bin/sh\necho "$(id -u)" "$HOME" "$@" >> {log}\nexec {real} "$@"\n')
-    before.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    return log
-
-
-@with_archives(long=Restic)
-def test_password_stands_nowhere(pair: Pair, told: Path) -> None:
-    """Not on a command line, in the catalog, or in what is printed."""
-    pair.archive.back_up(pair.root)
-    pair.run("scan")
-    shown = pair.compare("--read").stdout
-    assert "--" in told.read_text()
-    assert PASSWORD not in told.read_text() + shown
-    assert PASSWORD.encode() not in b"".join(one.read_bytes() for one in pair.integrity.home.glob("catalog*"))
-
-
 @with_archives(long=Restic)
 def test_wrong_password_is_told(pair: Pair) -> None:
     """The copy can't be reached: that is a finding with the program's words, and no question is asked."""
@@ -403,22 +340,6 @@ def test_lack_of_a_password_is_told_with_its_setting(pair: Pair) -> None:
     pair.run("scan")
     (finding,) = pair.compare(expect=3).findings
     assert "name its password_file or password_command in its [[copy]]" in str(finding["message"])
-
-
-@with_archives(long=Borg)
-@pytest.mark.root
-def test_root_reads_as_the_owner_of_a_repository(pair: Pair, told: Path) -> None:
-    """Nothing of another's programs or settings runs as root."""
-    owner = pwd.getpwnam("nobody")
-    pair.archive.back_up(pair.root)
-    pair.run("scan")
-    for folder in pair.archive.place.parents:
-        folder.chmod(folder.stat().st_mode | 0o055) if str(folder).startswith("/tmp/") else None
-    for one in (pair.archive.place, *pair.archive.place.rglob("*"), pair.archive.password_file):
-        os.chown(one, owner.pw_uid, owner.pw_gid)
-    pair.compare("--read")
-    users = {line.split()[0] for line in told.read_text().splitlines()}
-    assert {str(owner.pw_uid)} == users
 
 
 @with_archives(long=Restic)
