@@ -335,8 +335,7 @@ def test_wrong_password_is_told(pair: Pair) -> None:
 def test_lack_of_a_password_is_told_with_its_setting(pair: Pair) -> None:
     """What the environment of the setup had, the service lacks: the finding names what to write where."""
     pair.archive.back_up(pair.root)
-    keys = f'name = "nightly"\nof = "{pair.root}"\nurl = "{pair.archive.url}"\n'
-    pair.integrity.configure(f'[[root]]\npath = "{pair.root}"\n[[copy]]\n{keys}')
+    pair.configure(password_file="")
     pair.run("scan")
     (finding,) = pair.compare(expect=3).findings
     assert "name its password_file or password_command in its [[copy]]" in str(finding["message"])

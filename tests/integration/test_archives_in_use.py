@@ -116,6 +116,15 @@ def test_root_reads_as_the_owner_of_a_repository(pair: Pair, told: Path) -> None
     assert {expected} == {line.partition(" --")[0].rpartition(" ")[0] for line in told.read_text().splitlines()}
 
 
+@with_archives(long=Restic)
+def test_password_is_what_a_command_prints(pair: Pair) -> None:
+    """The program asks the command by itself."""
+    pair.archive.back_up(pair.root)
+    pair.configure(password_file="", password_command=f"cat {pair.archive.password_file}")
+    pair.run("scan")
+    pair.compare()
+
+
 def test_backups_are_chosen_by_all_of_their_tags(integrity: Box, tmp_path: Path) -> None:
     """One that lacks a tag is no version, although it is newer."""
     pair = Pair(integrity, tmp_path, Restic)

@@ -200,11 +200,10 @@ class Pair:
 
     def configure(self, **more: str | Sequence[str]) -> None:
         """Name the repository "nightly"."""
-        keys = {"name": "nightly", "of": str(self.root), "url": self.archive.url, **more}
-        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
-        self.integrity.configure(
-            f'[[root]]\npath = "{self.root}"\n[[copy]]\n{lines}password_file = "{self.archive.password_file}"\n'
-        )
+        own = {"name": "nightly", "of": str(self.root), "url": self.archive.url}
+        keys = {**own, "password_file": str(self.archive.password_file), **more}
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items() if value)
+        self.integrity.configure(f'[[root]]\npath = "{self.root}"\n[[copy]]\n{lines}')
 
     def run(self, *args: str | Path, expect: int = 0) -> Completed:
         """Run the program."""
