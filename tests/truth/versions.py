@@ -30,10 +30,11 @@ from support import AnyPath
 from support.cli import Completed, JsonObject
 from support.preload import Shims
 from support.resident import Resident, ResidentBox, install_commit
-from truth.habits import CIRCUMSTANCES, SECOND_NS, describe
+from truth.habits import CIRCUMSTANCES, DAY_NS, SECOND_NS, describe
 from truth.histories import play_world
 from truth.oracle import Result
 from truth.places import Place
+from truth.renames import RenamedFiles
 from truth.worlds import PHASES, World, choose_start_ns
 
 INSTALLED = Path("/var/tmp/integrity-versions")
@@ -175,11 +176,15 @@ class StoryWorld(World):
 
     def __init__(self, seed: int, folder: Path, shims: Shims, box: StoryBox, *, files: int, start_ns: int = 0) -> None:
         super().__init__(seed, folder, shims, files=files, start_ns=start_ns)
-        self.box = box
+        self.box, self._renamed = box, RenamedFiles(seed)
 
     def live(self, phase: int) -> None:
         self.box.phase = phase
         super().live(phase)
+        if phase:
+            self._renamed.happen(self._start_ns + phase * DAY_NS)
+        else:
+            self._renamed.begin(self.root, self._start_ns)
 
     def _configure(self) -> None:
         places = {"ROOT": self.root, **{name.upper(): place for name, place in self.copies.items()}}
@@ -197,6 +202,8 @@ class StoryWorld(World):
         for life in self.lives.values():
             if self.root.see(life.name) is not None:
                 self._run("explain", self.root.folder / life.name)
+        for path in self._renamed.find():
+            self._run("explain", self.root.folder / path.relative_to(self.root.path(".")))
 
 
 def live(seed: int, shims: Shims, versions: Sequence[Resident], *, files: int, start_ns: int, at: int = -1) -> Story:
