@@ -14,7 +14,7 @@ import integrity.catalog
 from integrity.catalog.copy_listing import StoredListing
 from integrity.catalog.copying import read_schema
 from integrity.catalog.db import Connection
-from integrity.catalog.files import WorkOrder, create_worklist, make_anew
+from integrity.catalog.files import WorkOrder, create_worklist, make_anew, make_found_names
 from integrity.model import RootId
 
 VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
@@ -45,6 +45,7 @@ def make_tables(c: Connection) -> None:
     StoredListing(c, RootId(1))
     create_worklist(c, WorkOrder(RootId(1), b"", 0))
     make_anew(c, "compare_order", "seq, file_id, size_bytes")
+    make_found_names(c)
     for _, text in find_texts():
         if "\nCREATE TABLE" in text and not text.startswith("BEGIN"):  # that is the schema once more
             list(c.rows(text))

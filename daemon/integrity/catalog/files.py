@@ -119,6 +119,28 @@ def find_by_inode(c: Connection, place: RootId | str, inode: int) -> list[FileRe
     return c.all(FileRecord.make, query, inode, place)
 
 
+class KnownInode(NamedTuple):
+    """What a file of an inode is recognized by."""
+
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+    is_frozen: int
+
+
+def find_known_inodes(c: Connection, place: RootId | str, inodes: Iterable[int]) -> list[KnownInode]:
+    """Return what is recorded of some inodes, of a root or of all roots on a file system; one may be there twice."""
+    is_there = "root.fs_id = ?2" if isinstance(place, str) else "root.id = ?2"
+    parts = (
+        f"""
+        SELECT file.{column}, file.size_bytes, file.mtime_ns, file.is_frozen
+        FROM {FILE_JOIN} JOIN root ON root.id = folder.root_id
+        WHERE file.{column} IN (SELECT value FROM json_each(?1)) AND {is_there}"""
+        for column in ("inode", "seen_inode")
+    )
+    return c.all(KnownInode, " UNION ALL ".join(parts), numbers(inodes), place)
+
+
 def find_ids_of_inode(c: Connection, root_id: RootId, inode: int) -> list[FileId]:
     """Return the ids of these files, oldest baseline first. For an inode with very many names."""
     query = f"""
@@ -211,6 +233,40 @@ def make_anew(c: Connection, name: str, columns: str) -> None:
 def sum_up(c: Connection, order: str) -> tuple[int, int]:
     """Return the number of files in a temporary table with ``ORDER_COLUMNS``, and their total size in bytes."""
     return next(c.rows(f"SELECT count(*), coalesce(sum(size_bytes), 0) FROM temp.{order}"))
+
+
+LEAST_INODE = -(1 << 63)
+
+
+class FoundName(NamedTuple):
+    """A name under which a walk found an inode that may be the one of another record."""
+
+    inode: int
+    folder: bytes
+    name: bytes
+    is_recorded: int  # the name has a record, with another inode
+
+
+def make_found_names(c: Connection) -> None:
+    """Create the list of found names, a temporary table, in place of the last one."""
+    columns = "inode INTEGER NOT NULL, folder BLOB NOT NULL, name BLOB NOT NULL, is_recorded INTEGER NOT NULL"
+    make_anew(c, "found_name", f"seq INTEGER PRIMARY KEY, {columns}")
+    c.run("CREATE INDEX temp.found_name_inode ON found_name (inode)")
+
+
+def add_found_names(c: Connection, names: Iterable[FoundName]) -> None:
+    """Add names to the list."""
+    c.run_many("INSERT INTO temp.found_name (inode, folder, name, is_recorded) VALUES (?, ?, ?, ?)", names)
+
+
+def page_found_names(c: Connection, least_inode: int, limit: int) -> list[FoundName]:
+    """Return about so many names, sorted by inode from this one on, with all names of each inode."""
+    query = """
+        SELECT inode, folder, name, is_recorded FROM temp.found_name
+        WHERE inode >= ?1 AND inode <= (
+            SELECT max(inode) FROM (SELECT inode FROM temp.found_name WHERE inode >= ?1 ORDER BY inode LIMIT ?2)
+        ) ORDER BY inode, seq"""
+    return c.all(FoundName, query, least_inode, limit)
 
 
 _ANY_SIZE = (1 << 63) - 1

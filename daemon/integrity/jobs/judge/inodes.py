@@ -1,10 +1,6 @@
 """
 Decide whether an inode is the recorded one or a new file that reused its number, and under which name it is now.
 
-Most names under which a walk finds a different inode than recorded were saved by a program that writes a new file and
-renames it. But ``mv a b`` and a new ``a`` look the same until ``b`` is found: then the record of ``a`` belongs to
-``b``, and ``a`` is a new file. So these names are queued until the walk has seen all others.
-
 A scrub reads hard links of one file once and reports the result for each name. They are recognized by equal witness
 (inode, size and times). The work order puts names of one inode next to each other; names that are not grouped are read
 twice, which costs time only.
@@ -19,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import versions
 from integrity.catalog.rows import FileRecord
 from integrity.files.direct_io import find_birth_ns
-from integrity.files.open_beneath import stat_beneath
+from integrity.files.open_beneath import GONE, stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.model import FileId, Witness
 from integrity.same_time import is_unwritten
@@ -49,24 +45,31 @@ def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
     return record._replace(witness=last)
 
 
-def is_same_inode(root_fd: int, path: bytes, record: FileRecord | FileVersion, *, at_its_name: bool = False) -> bool:
+def is_inode_of(witness: Witness, birth_ns: int | None, *, is_known: bool) -> bool:
     """
-    Return whether the inode under a name is the recorded one, which has the same number, size and mtime.
+    Return whether an inode with the recorded number, size and mtime is the recorded one.
 
     An inode created after the recorded ctime is another file. Where the file system keeps no birth time, the mtime
     decides, unless it is a whole second: unpacked archives have such mtimes, and files of a reproducible build share
-    one. A record with an open finding follows the inode anyway, because its content proves nothing (R6).
+    one.
 
     Args:
-        record: the present or former record of the file.
-        at_its_name: the record's own name still leads to the inode, so its content is compared with the record in any
-        case.
+        is_known: content is compared with the record in any case, because its name still leads to the inode, or proves
+            nothing, because the record has an open finding (R6).
     """
-    is_old = was_born_before(root_fd, path, record)
-    if is_old is None:
-        is_frozen = isinstance(record, FileRecord) and record.is_frozen
-        return at_its_name or is_frozen or record.witness.mtime_ns % _SECOND_NS != 0
-    return is_old
+    if birth_ns is None:
+        return is_known or witness.mtime_ns % _SECOND_NS != 0
+    return is_born_before(birth_ns, witness)
+
+
+def is_same_inode(root_fd: int, path: bytes, record: FileRecord | FileVersion) -> bool:
+    """Return whether the inode under a name is that of a present or former record (see ``is_inode_of``)."""
+    try:
+        birth_ns = find_birth_ns(root_fd, path)
+    except OSError:
+        return False  # not accessible: the job that reads it reports the error
+    is_frozen = isinstance(record, FileRecord) and record.is_frozen
+    return is_inode_of(record.witness, birth_ns, is_known=is_frozen)
 
 
 def leads_to(root_fd: int, path: bytes, witness: Witness) -> bool:
@@ -89,6 +92,14 @@ def was_born_before(root_fd: int, path: bytes, record: FileRecord | FileVersion)
 def is_born_before(birth_ns: int, witness: Witness) -> bool:
     """Return whether an inode is older than a file's recorded ctime."""
     return birth_ns < witness.ctime_ns or (birth_ns == witness.ctime_ns and not witness.is_racy)
+
+
+def has_its_file(root_fd: int, record: FileRecord) -> bool:
+    """Return whether the name of a record still leads to its inode; True if that can't be read."""
+    try:
+        return witness_of(stat_beneath(root_fd, record.path)).inode == record.witness.inode
+    except OSError as error:
+        return error.errno not in GONE
 
 
 class HardLinks:
@@ -146,41 +157,39 @@ class TreePlace(NamedTuple):
 
 _BACKUP = re.compile(rb"~|\.~\d+~")
 _REPLACED_KEPT = 200_000
-"""Maximum number of queued names; only a whole tree on a new disk has more, and there nothing was moved."""
+"""Maximum number of these names; only a whole tree on a new disk has more, and there nothing was moved."""
 
 
-class ReplacedName(NamedTuple):
-    """A name and the stat of the file it leads to now."""
+class WalkedName(NamedTuple):
+    """A name that a walk found, and the stat of its file."""
 
     place: TreePlace
     seen: Seen
+    is_recorded: bool  # it has a record, with another inode
+
+    @property
+    def witness(self) -> Witness:
+        """Return the stat as that of a record."""
+        return Witness(*self.seen.stamps)
 
 
 class ReplacedInodes:
-    """Queue names under which a different inode than recorded was found, and find files by their inode."""
+    """The names under which a walk found a different inode than recorded, by inode."""
 
     def __init__(self) -> None:
-        self._names: list[ReplacedName] = []
-        self._found: dict[int, ReplacedName] = {}
+        self._found: dict[int, WalkedName] = {}
 
     def add(self, place: TreePlace, seen: Seen) -> bool:
-        """Queue a name; return False if too many are queued."""
-        if len(self._names) >= _REPLACED_KEPT:
+        """Add a name; return False if there are too many."""
+        if len(self._found) >= _REPLACED_KEPT:
             return False
-        name = ReplacedName(place, seen)
-        self._names.append(name)
-        self._found[seen.inode] = name
+        self._found[seen.inode] = WalkedName(place, seen, True)
         return True
-
-    def take(self) -> list[ReplacedName]:
-        """Return and clear the queued names."""
-        names, self._names = self._names, []
-        return names
 
     def find(self, path: bytes, witness: Witness) -> bytes | None:
         """Return the other name that the file with this witness has now, unwritten."""
         found = self._found.get(witness.inode)
-        is_it = found is not None and found.place.path != path and is_unwritten(witness, Witness(*found.seen.stamps))
+        is_it = found is not None and found.place.path != path and is_unwritten(witness, found.witness)
         return found.place.path if found is not None and is_it else None
 
     def find_written(self, root_fd: int, last: FileRecord) -> bytes | None:

@@ -1,9 +1,9 @@
 """
 Record names that the catalog does not know: new files, new names of known files, and files that were moved.
 
-A moved file keeps its record and its history. Within its root it is recognized immediately by inode, size and mtime, if
-its birth time fits the record; otherwise after the walk by content (digest and size), if a recorded file is missing and
-the match is unique (R5). Hard links are hashed once and recorded under each name.
+A moved file keeps its record and its history. Names of known inodes are left to ``FoundNames``; other files are
+recognized after the walk by content (digest and size), if a recorded file is missing and the match is unique (R5). Hard
+links are hashed once and recorded under each name.
 
 I1  No name gets a baseline of its own before it was compared with what is known: the record of its inode, damage with
     its content, and a deleted file with its name, size and mtime (see ``inherited.py``).
@@ -11,7 +11,6 @@ I1  No name gets a baseline of its own before it was compared with what is known
 
 from __future__ import annotations
 
-import errno
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,18 +18,15 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, TypeGuard
 
-from integrity.catalog import baselines, files, roots, versions
+from integrity.catalog import baselines, files, versions
 from integrity.catalog.baselines import NewFile
 from integrity.catalog.connection import make_timer, write_page
-from integrity.catalog.rows import FileContent, FileRecord, Sighting, find_current
+from integrity.catalog.rows import FileContent, FileRecord, find_current
 from integrity.errors import show_path
 from integrity.files.listing import FolderFiles, Seen
-from integrity.files.open_beneath import stat_beneath
-from integrity.files.stamps import witness_of
 from integrity.hashing.digests import want_to_record
 from integrity.hashing.tasks import DoneBatch, Task, TaskBatch, Work
 from integrity.hashing.work_queue import small_bytes
-from integrity.jobs.batching import IdSet
 from integrity.jobs.judge import inherited
 from integrity.jobs.judge.inherited import (
     InQuestion,
@@ -40,23 +36,21 @@ from integrity.jobs.judge.inherited import (
     find_rename_keys,
     is_renamed,
 )
-from integrity.jobs.judge.inodes import TreePlace, as_last_seen, is_backup_name, is_same_inode, was_born_before
+from integrity.jobs.judge.inodes import has_its_file, is_backup_name
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan.moved_files import Move, MovedFiles
+from integrity.jobs.scan.found_names import FoundNames
+from integrity.jobs.scan.moved_files import MovedFiles
 from integrity.model import FileId, Reading, Readings, Tally, Witness
-from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
+    from integrity.jobs.judge.inodes import ReplacedInodes, TreePlace
     from integrity.jobs.scan.missing_files import MetFiles
 
 _LINKS_KEPT = 10_000
 """Maximum number of hashed files with several names that are remembered for names to come."""
-
-_NAMES_LOOKED_AT = 8
-"""For files with more links, only some recorded names are checked for each new one."""
 
 _ROWS_AT_ONCE = 100
 _NEW_AT_ONCE = 2000
@@ -83,44 +77,42 @@ class NewFiles:
 
     Args:
         seen: the recorded files that were met; moved ones are added.
+        replaced: names under which another inode than recorded was found.
         counts_known_files: no scrub follows that counts them.
 
     Attributes:
         moved: the recorded files found under new names.
-        being_read: files that are queued to be read under their own names.
+        found: the names whose inode may be the one of another record.
     """
 
-    def __init__(self, run: RootRun, seen: MetFiles, *, counts_known_files: bool) -> None:
+    def __init__(self, run: RootRun, seen: MetFiles, replaced: ReplacedInodes, *, counts_known_files: bool) -> None:
         self._run = run
         self._counts_known_files = counts_known_files
         self.seen = seen
         self.moved = MovedFiles(run, seen, counts_known_files=counts_known_files)
-        self.being_read = IdSet()
+        self.found = FoundNames(run, seen, self.moved, replaced)
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, UnknownFile | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
         self._small: deque[DoneBatch] = deque()
         self._small_count = 0  # files in these batches
-        self._new_links: deque[Move] = deque()
         self._damage = KnownDamage()
         with run.catalog.read() as connection:
             self._has_history = versions.has_former(connection, run.root.id)
-            fs_id = roots.get_root(connection, run.root.id).identity.fs_id
-            others = [one for one in roots.find_roots(connection) if one.id != run.root.id and one.file_count]
-        # Inode numbers mean the same in all roots of a file system; another "tmpfs:tmpfs" has the same name.
-        has_neighbours = fs_id.startswith("uuid:") and any(one.identity.fs_id == fs_id for one in others)
-        self._fs_id = fs_id if has_neighbours else None
         self._can_move = run.root.file_count > 0
         self._has_stable_inodes = run.capability.has_stable_inodes
-        self._knows_inodes = self._has_stable_inodes and (self._can_move or has_neighbours)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
         self._new_by_key: defaultdict[RenameKey, list[tuple[int, FileId]]] = defaultdict(list)
         self.racy: list[bytes] = []
         self.new_count = 0  # names in ``seen`` recorded by this run
         self.restored: list[bytes] = []
 
-    def add_unknown(self, connection: Connection, unknown: Iterable[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
-        """Queue unknown names, grouped by folder; return tasks for those that must be read."""
+    def add_unknown(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
+        """Return tasks for the unknown names, grouped by folder, that must be read; keep those of known inodes."""
+        return self.add_new(self.found.take_known(connection, unknown))
+
+    def add_new(self, unknown: Iterable[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
+        """Return tasks for names of unknown inodes."""
         want, block_size = self._want, self._run.settings.block_size_bytes
         most = small_bytes(block_size)
         tasks: list[Work] = []
@@ -132,7 +124,7 @@ class NewFiles:
                 paths += names.find_paths(prefix)
                 sizes += names.sizes_bytes
                 continue
-            for path, size, unknown_file in self._add_singly(connection, folder, names):
+            for path, size, unknown_file in self._add_singly(prefix, names):
                 if unknown_file is not None or size > most:
                     tasks.append(Task(path, size, want, block_size, unknown_file))
                 else:
@@ -145,25 +137,15 @@ class NewFiles:
         return tasks
 
     def _are_plain(self, names: Sequence[Seen]) -> TypeGuard[FolderFiles]:
-        """Return whether every name is a file without links whose inode need not be looked up."""
-        return (
-            isinstance(names, FolderFiles)
-            and not self._knows_inodes
-            and not (self._has_stable_inodes and names.has_links)
-        )
+        """Return whether every name is a file without links."""
+        return isinstance(names, FolderFiles) and not (self._has_stable_inodes and names.has_links)
 
-    def _add_singly(
-        self, connection: Connection, folder: bytes, names: Iterable[Seen]
-    ) -> Iterator[tuple[bytes, int, UnknownFile | None]]:
-        """Yield the names that must be read: without known files, and only the first name of a file with several."""
-        prefix = folder + b"/" if folder else b""
+    def _add_singly(self, prefix: bytes, names: Iterable[Seen]) -> Iterator[tuple[bytes, int, UnknownFile | None]]:
+        """Yield the names that must be read: of a file with several, only the first one."""
         for name, size, mtime_ns, ctime_ns, inode, links in names:
-            witness = Witness(size, mtime_ns, ctime_ns, inode)
-            if self._knows_inodes and self._recognize_inode(connection, TreePlace(folder, name), witness, links):
-                continue
             unknown_file = None
             if links > 1 and self._has_stable_inodes:
-                unknown_file = self._add_link(prefix + name, witness)
+                unknown_file = self._add_link(prefix + name, Witness(size, mtime_ns, ctime_ns, inode))
                 if unknown_file is None:
                     continue
             yield prefix + name, size, unknown_file
@@ -179,69 +161,6 @@ class NewFiles:
             return None
         unknown_file = self._links[witness] = UnknownFile([path], witness)
         return unknown_file
-
-    def _recognize_inode(self, connection: Connection, place: TreePlace, witness: Witness, links: int) -> bool:
-        """
-        Recognize a recorded file under a new name by inode, size and mtime.
-
-        If its old name is gone, it was moved here; otherwise this is an additional name, or what was put aside. If the
-        inode may have been reused by another file, the file is read and its content decides. A record with an open
-        finding follows its inode even if the file was written to since: the finding is about this file, not about its
-        old name (R6).
-        """
-        if links > _NAMES_LOOKED_AT:
-            some = self._find_decisive_names(connection, witness.inode)
-            if self._match_names(connection, place, witness, some):
-                return True
-        names = files.find_by_inode(connection, self._fs_id or self._run.root.id, witness.inode)
-        return self._match_names(connection, place, witness, names)
-
-    def _find_decisive_names(self, connection: Connection, inode: int) -> list[FileRecord]:
-        """
-        Return, of very many names of an inode, the one with the oldest baseline and those that may have moved.
-
-        Trees of hard links get one more name each night, and checking all earlier names each time is too slow. Names
-        that the walk has met with this inode still exist; if the newest tree is walked last, one name is left to check.
-        """
-        ids = files.find_ids_of_inode(connection, self._run.root.id, inode)
-        decisive = ids[:1] + [one for one in ids[1:] if one not in self.seen or one in self.moved.displaced]
-        return files.find_files(connection, decisive)
-
-    def _match_names(
-        self, connection: Connection, place: TreePlace, witness: Witness, names: Iterable[FileRecord]
-    ) -> bool:
-        """Match a new name of an inode with the records of that inode number; return whether one matched."""
-        links: list[FileRecord] = []
-        gone: list[FileRecord] = []
-        for record in names:
-            if is_backup_name(place.path, record.path) and may_be_there(self._run.root_fd, record.path):
-                continue
-            last = as_last_seen(connection, record)
-            is_kept = is_unwritten(last.witness, witness)
-            if not (is_kept or record.is_frozen):
-                continue
-            is_moving = self.moved.is_moving(record.id)
-            at_its_name = record.root_id == self._run.root.id and not is_moving and self._has_its_file(last)
-            is_here = at_its_name or is_moving or record.id in self.being_read or record.root_id != self._run.root.id
-            if is_kept and is_same_inode(self._run.root_fd, place.path, last, at_its_name=at_its_name):
-                (links if is_here else gone).append(record)
-            elif not (is_kept or is_here) and was_born_before(self._run.root_fd, place.path, last):
-                gone.append(record)
-        seen = Sighting(witness.inode, witness.ctime_ns)
-        if gone:
-            record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
-            self.moved.queue([Move(record, place, seen)])
-            self.seen.add(record.id)
-        elif links:  # the oldest baseline: a younger one may have been recorded after damage
-            self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place, seen))
-        return bool(gone or links)
-
-    def _has_its_file(self, record: FileRecord) -> bool:
-        """Return whether the name of a record still leads to its inode; True if that can't be read."""
-        try:
-            return witness_of(stat_beneath(self._run.root_fd, record.path)).inode == record.witness.inode
-        except OSError as error:
-            return error.errno not in (errno.ENOENT, errno.ENOTDIR)
 
     def add_reading(self, task: Task, reading: Reading) -> None:
         """Queue the reading of a new file for all its names."""
@@ -274,21 +193,18 @@ class NewFiles:
     @property
     def waiting(self) -> int:
         """The number of rows queued for ``flush``."""
-        return len(self._ready) + self.moved.waiting + len(self._new_links) + self._small_count
+        return len(self._ready) + len(self.found.linked) + self._small_count
 
     def flush(self, connection: Connection) -> bool:
         """
-        Write a page of what is queued: moves first, because a new file may have the old name of a moved one.
-
-        After each page the catalog is as if the run had met no more than that.
+        Write a page of what is queued, after which the catalog is as if the run had met no more than that.
 
         Returns:
             Whether nothing is left.
         """
         is_over = make_timer(self._run.context.monotonic)
         return (
-            self.moved.write(connection, is_over)
-            and write_page(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
+            write_page(self.found.linked, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
             and write_page(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
             and write_page(self._small, _BATCHES_AT_ONCE, partial(self._write_small, connection), is_over)
         )
@@ -305,8 +221,7 @@ class NewFiles:
             self._record(connection, paths, Readings.join([done.readings for done in batches]))
 
     def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
-        free = [row for row in ready if self._is_free(row.path)]
-        rows = [row for row in free if not self._record_damage(connection, *row)]
+        rows = [row for row in ready if not self._record_damage(connection, *row)]
         if self._has_history:
             rows = self._record_restored(connection, rows)
         if rows:
@@ -353,7 +268,7 @@ class NewFiles:
             return False
         damage, original = found
         is_put_aside = is_backup_name(path, original.path) and may_be_there(run.root_fd, original.path)
-        if is_put_aside and not self._has_its_file(original):
+        if is_put_aside and not has_its_file(run.root_fd, original):
             return False  # the damaged file, put aside for a restored one
         if original.root_id == run.root.id and self._is_original_gone(found, reading):
             inherited.move_to_copy(run, connection, path, reading, damage)
@@ -367,11 +282,11 @@ class NewFiles:
 
     def _is_original_gone(self, found: InQuestion, reading: Reading) -> bool:
         """Return whether a damaged file's name is gone, or leads to another inode while the reading has its own."""
-        if found.original.id not in self.seen:
-            return not may_be_there(self._run.root_fd, found.original.path)
-        witness = found.content.witness
+        run, original, witness = self._run, found.original, found.content.witness
+        if original.id not in self.seen and not may_be_there(run.root_fd, original.path):
+            return True
         is_it = witness is not None and witness.inode == reading.witness.inode
-        return is_it and self._run.capability.has_stable_inodes and not self._has_its_file(found.original)
+        return is_it and run.capability.has_stable_inodes and not has_its_file(run.root_fd, original)
 
     def _remember(self, rows: list[NewFile], ids: list[FileId]) -> None:
         for (path, reading), file_id in zip(rows, ids, strict=True):
@@ -394,12 +309,10 @@ class NewFiles:
                     NoteKind.MOVED, path, f"was deleted as {show_path(gone[0].path)}; its history goes on here"
                 )
 
-    def _write_links(self, connection: Connection, links: list[Move]) -> None:
+    def _write_links(self, connection: Connection, links: list[tuple[FileRecord, TreePlace]]) -> None:
         """Record new names of recorded inodes; if their records changed meanwhile, queue the names to be read."""
-        links = [link for link in links if self._is_free(link.place.path)]
-        ids = {link.record.id for link in links}
-        now = {one.id: one for one in files.find_files(connection, ids)}
-        found = [(link.place.path, now.get(link.record.id), link.record.version) for link in links]
+        now = {one.id: one for one in files.find_files(connection, {record.id for record, _ in links})}
+        found = [(place.path, now.get(record.id), record.version) for record, place in links]
         names = [(path, record) for path, record, version in found if record is not None and record.version == version]
         self.racy += [path for path, record, version in found if record is None or record.version != version]
         file_ids = inherited.record_links(self._run, connection, names)
@@ -412,12 +325,6 @@ class NewFiles:
             return False
         self._count_new([file_id], Tally.DAMAGED if is_damaged else Tally.NEW)
         return True
-
-    def _is_free(self, path: bytes) -> bool:
-        """Return whether a record may be put under a name; otherwise queue the name to be read."""
-        if path in self.moved.occupied:
-            self.racy.append(path)
-        return path not in self.moved.occupied
 
     def _count(self, tally: Tally, count: int) -> None:
         if self._counts_known_files:

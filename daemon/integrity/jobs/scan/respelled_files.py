@@ -107,9 +107,9 @@ class RespelledFiles:
         run, places = self._run, dict(respelled)
 
         def write(connection: Connection, ids: Sequence[FileId]) -> None:
-            moves = [(record, places[record.id]) for record in files.find_files(connection, ids)]
-            move_records(run, connection, moves)
-            for record, place in moves:
-                note_moved(run, record.path, place.path)
+            records = files.find_files(connection, ids)
+            move_records(run, connection, [(record.id, places[record.id]) for record in records])
+            for record in records:
+                note_moved(run, record.path, places[record.id].path)
 
         run.write_in_pages(list(places), write)

@@ -10,7 +10,6 @@ I2  Only this thread writes to the catalog, at most about once a second, results
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -23,12 +22,11 @@ from integrity.jobs import messages
 from integrity.jobs.batching import Commits
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.inodes import ReplacedInodes, ReplacedName, TreePlace
+from integrity.jobs.judge.inodes import ReplacedInodes, TreePlace
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.missing_files import MetFiles, MissingFiles
-from integrity.jobs.scan.moved_files import find_cycles
 from integrity.jobs.scan.new_files import NewFiles
 from integrity.jobs.scan.tree_diff import TreeDiff
 from integrity.model import FileId, Tally
@@ -58,19 +56,13 @@ class Scanner:
         self._seen = MetFiles(run.catalog)
         self.replaced = ReplacedInodes()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
-        self._new_files = NewFiles(run, self._seen, counts_known_files=counts_known_files)
+        self._new_files = NewFiles(run, self._seen, self.replaced, counts_known_files=counts_known_files)
         account = self.assessor.account
         self._missing_files = MissingFiles(run, account, self._new_files, self.replaced)
         self._checkpoints = Checkpoints(run)
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._tree_diff = TreeDiff(
-            run,
-            options,
-            account,
-            self._new_files,
-            self._missing_files,
-            self.replaced,
-            counts_known_files=counts_known_files,
+            run, options, account, self._new_files, self._missing_files, counts_known_files=counts_known_files
         )
         self._unstable: dict[bytes, Unstable] = {}
         self._mode = ReadMode.RECORD
@@ -94,10 +86,6 @@ class Scanner:
     def prepare(self) -> None:
         """Scan without applying the changes: a scrub applies its own and these together."""
         self._read(self._walk())
-        self._read_replaced()
-        superseded = self._new_files.moved.take_superseded()
-        if superseded:
-            self._read(self._tasks_for(superseded))
         self._retry_unstable()
         self._reread_racy()
         self._confirm()
@@ -137,47 +125,14 @@ class Scanner:
     def _is_stopped(self) -> bool:
         return self._run.context.stop.is_set()
 
-    def _read_replaced(self) -> None:
-        """
-        Judge the names under which a different inode was found.
-
-        First those whose record moved away with its file, which may free further names (log.1 to log.2, log to log.1).
-        Then files that swapped names. The rest has changed content, or the scrub will find out.
-        """
-        waiting = {name.place: name for name in self.replaced.take()}
-        while not self._is_stopped():
-            freed = self._take_waiting(waiting, self._tree_diff.find_unrecorded(waiting))
-            if not freed:
-                break
-            self._read(self._recheck_freed(freed, waiting))
-        if waiting and not self._is_stopped():
-            done = self._swap_records(list(waiting.values()))
-            self._read(self._tree_diff.recheck(place for place in waiting if place not in done))
-
-    def _recheck_freed(self, freed: list[TreePlace], waiting: dict[TreePlace, ReplacedName]) -> Iterator[Work]:
-        """Recheck names that are no longer recorded, and names that become free by what is found there."""
-        queue = deque(freed)
-        while queue and not self._is_stopped():
-            yield from self._tree_diff.recheck((queue.popleft(),))
-            queue += self._take_waiting(waiting, self._new_files.moved.take_vacated())
-            self._commits.write_if_due()
-
-    @staticmethod
-    def _take_waiting(waiting: dict[TreePlace, ReplacedName], places: Iterable[TreePlace]) -> list[TreePlace]:
-        """Remove places from ``waiting``; return those that were in it."""
-        return [place for place in places if waiting.pop(place, None) is not None]
-
-    def _swap_records(self, waiting: list[ReplacedName]) -> set[TreePlace]:
-        """Let the records of swapped files follow them; return the places that need no reading."""
-        cycles, seen = find_cycles(self._run, waiting), dict(waiting)
-        for cycle in cycles:
-            self._new_files.moved.queue(cycle)
-            self._commits.write_if_due()
-        self._commits.write()
-        moves = [move for cycle in cycles for move in cycle]
-        return {one.place for one in moves if one.record.witness.size_and_mtime == seen[one.place].stamps[:2]}
-
     def _read(self, tasks: Iterable[Work]) -> None:
+        """Read files; then let the records of renamed files that were met follow them, and read what is left."""
+        self._read_tasks(tasks)
+        while self._new_files.found.has_names and not self._is_stopped():
+            for names in self._new_files.found.follow():
+                self._read_tasks(self._tree_diff.compare_found(names))
+
+    def _read_tasks(self, tasks: Iterable[Work]) -> None:
         engine = self._run.engine(self._mode)
         resume = self._checkpoints.resume
         self._commits.read(

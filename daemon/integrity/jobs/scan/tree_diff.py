@@ -35,7 +35,7 @@ from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
 from integrity.jobs.judge.account import Account
 from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, prefix_probe
-from integrity.jobs.judge.inodes import ReplacedInodes, TreePlace
+from integrity.jobs.judge.inodes import TreePlace, WalkedName
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.missing_files import MissingFiles
@@ -89,7 +89,6 @@ class TreeDiff:
         account: counts files that need no reading.
         new_files: handles unknown names, and has the recorded files that were met.
         missing_files: handles names that could not be read or were skipped on purpose.
-        replaced: queues names that lead to another inode.
         counts_known_files: no scrub follows that reads and counts them.
     """
 
@@ -100,7 +99,6 @@ class TreeDiff:
         account: Account,
         new_files: NewFiles,
         missing_files: MissingFiles,
-        replaced: ReplacedInodes,
         *,
         counts_known_files: bool,
     ) -> None:
@@ -111,7 +109,6 @@ class TreeDiff:
         self._account = account
         self._new_files = new_files
         self._missing_files = missing_files
-        self._replaced = replaced
         self._seen = new_files.seen
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._respelled_files = RespelledFiles(run)
@@ -138,6 +135,7 @@ class TreeDiff:
                 if respelled:
                     known = self._find_recorded(connection, listings)
                 tasks = self._compare_all(connection, listings, known)
+            self._new_files.found.store()
             yield tasks
             self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
 
@@ -274,17 +272,16 @@ class TreeDiff:
             old = known.get(seen.name)
             if old is None:
                 continue
-            met.append(old.id)
             if missing_paths:
                 self._resolve_missing(TreePlace(listing.folder, seen.name).path, old)
             if old.stamps == seen.stamps and not self._is_full and not old.is_racy and not old.is_frozen:
+                met.append(old.id)
                 unchanged += 1
                 continue
-            if old.last_inode != seen.inode and inodes_are_stable:
-                if self._replaced.add(TreePlace(listing.folder, seen.name), seen):
-                    self._new_files.moved.displaced.add(old.id)
-                    continue
-                self._new_files.being_read.add(old.id)
+            is_replaced = inodes_are_stable and old.last_inode != seen.inode
+            if is_replaced and self._new_files.found.add_replaced(listing.folder, seen, old.id):
+                continue
+            met.append(old.id)
             task = self._task_of_known(connection, listing.folder, seen, old)
             if task is not None:
                 tasks.append(task)
@@ -346,24 +343,22 @@ class TreeDiff:
 
     def _is_known(self, path: bytes) -> bool:
         """Return whether ``MissingFiles`` will count an unreadable name: it is recorded, or something below it."""
+        root_id = self._run.root.id
         with self._run.catalog.read() as connection:
-            is_folder = roots.get_folder_id(connection, self._run.root.id, path) is not None
-        return is_folder or not self.find_unrecorded([TreePlace.of(path)])
-
-    def find_unrecorded(self, places: Iterable[TreePlace]) -> list[TreePlace]:
-        """Return the names that are not recorded now."""
-        by_folder: dict[bytes, list[TreePlace]] = {}
-        for place in places:
-            by_folder.setdefault(place.folder, []).append(place)
-        unrecorded: list[TreePlace] = []
-        with self._run.catalog.read() as connection:
-            for folder, some in by_folder.items():
-                known = self._find_names(connection, folder, [place.name for place in some])
-                unrecorded += [place for place in some if place.name not in known]
-        return unrecorded
+            is_folder = roots.get_folder_id(connection, root_id, path) is not None
+            return is_folder or files.find_file(connection, root_id, path) is not None
 
     def _find_names(self, connection: Connection, folder: bytes, names: list[bytes] | None) -> dict[bytes, KnownFile]:
         return files.find_known(connection, self._run.root.id, folder, names)
+
+    def compare_found(self, names: Sequence[WalkedName]) -> Iterator[Work]:
+        """Return tasks for names whose inode is of no other record, as far as they must be read."""
+        by_folder: dict[bytes, list[Seen]] = {}
+        for name in names:
+            if not name.is_recorded:
+                by_folder.setdefault(name.place.folder, []).append(name.seen)
+        yield from self._new_files.add_new(by_folder.items())
+        yield from self.recheck(name.place for name in names if name.is_recorded)
 
     def recheck(self, places: Iterable[TreePlace], *, is_read: bool = False) -> Iterator[Work]:
         """
@@ -375,13 +370,12 @@ class TreeDiff:
         for place in places:
             with self._run.catalog.read() as connection:
                 task = self._recheck(connection, place, is_read=is_read)
+            self._new_files.found.store()
             if task is not None:
                 yield task
 
     def _recheck(self, connection: Connection, place: TreePlace, *, is_read: bool) -> Work | None:
         old = self._find_names(connection, place.folder, [place.name]).get(place.name)
-        if old is not None and self._new_files.moved.is_moving(old.id):
-            old = None
         if old is not None and is_read:
             self._seen.add(old.id)
             return self._task(connection, old.id)
