@@ -118,6 +118,19 @@ def test_reading_that_is_cut_short_makes_no_copy_of_a_strange_repository(pair: P
         assert [(0,)] == c.execute("SELECT count(*) FROM copy").fetchall()
 
 
+@with_archives(long=Borg)
+def test_damaged_files_are_told_once_with_how_to_repair_them(pair: Pair) -> None:
+    """That they are damaged here is known before it is known that the copy has them."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    damaged = [plant_path(pair.root, number) for number in (1, 2, 3)]
+    for path in damaged:
+        damage(path)
+    done = pair.compare("--read", "--no-scan", expect=1)
+    assert [*map(str, damaged)] == sorted(str(one["path"]) for one in done.findings)
+    assert all("--from nightly" in str(one["next_steps"]) for one in done.findings)
+
+
 @with_archives()
 def test_each_difference_is_told(pair: Pair) -> None:
     """Damaged here, edited since, new since, and gone from the backup; all but these are the same."""

@@ -171,7 +171,8 @@ class RootRun:
     counts_unrecorded: bool = True
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     _progress_at: float = 0.0
-    _to_report: dict[FindingId, Finding] = field(default_factory=dict)  # of one incident
+    holds_findings: bool = False  # more may be said of what was found just now
+    _to_report: dict[FindingId, Finding] = field(default_factory=dict)  # of one incident, unless they are held
     _noted: set[FindingId] = field(default_factory=set)  # incidents whose end was noted
 
     @property
@@ -321,15 +322,22 @@ class RootRun:
         """Queue an open finding that this run met. Those of one incident (names of one file) are reported together."""
         self.kinds_met.add(finding.kind)
         if any(one.incident_id != finding.incident_id for one in islice(self._to_report.values(), 1)):
-            self.report_queued()
+            self._report_unheld()
         self._to_report[finding.id] = finding
 
     def report_queued(self) -> None:
-        """Report the queued incident."""
-        found, self._to_report = list(self._to_report.values()), {}
-        if found:
-            names = dict.fromkeys(one.path for one in found if one.path is not None and one.path != found[0].path)
-            self.context.report.finding(found[0]._replace(names=tuple(names)))
+        """Report the queued incidents."""
+        incidents: dict[FindingId, list[Finding]] = {}
+        for one in self._to_report.values():
+            incidents.setdefault(one.incident_id, []).append(one)
+        self._to_report = {}
+        for first, *others in incidents.values():
+            names = dict.fromkeys(one.path for one in others if one.path is not None and one.path != first.path)
+            self.context.report.finding(first._replace(names=tuple(names)))
+
+    def _report_unheld(self) -> None:
+        if not self.holds_findings:
+            self.report_queued()
 
     def resolve_missing(self, connection: Connection, file_id: FileId, path: bytes) -> None:
         """Resolve the finding that a file is missing, because it was met again."""
@@ -374,7 +382,7 @@ class RootRun:
         self._note(Note(kind, self.root.path, path, message, skip_reason))
 
     def _note(self, note: Note) -> None:
-        self.report_queued()
+        self._report_unheld()
         self.context.report.note(note)
 
     def progress(self, phase: str, files_done: int, bytes_done: int, *, files: int | None, size: int | None) -> None:
@@ -382,7 +390,7 @@ class RootRun:
         now = self.context.monotonic()
         if now - self._progress_at >= PROGRESS_INTERVAL_S:
             self._progress_at = now
-            self.report_queued()
+            self._report_unheld()
             self.context.report.progress(Progress(self.job, self.root.path, phase, files_done, files, bytes_done, size))
 
     def note_device(self, connection: Connection, kind: FindingKind) -> None:

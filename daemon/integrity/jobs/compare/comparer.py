@@ -523,6 +523,7 @@ class Comparer:
     def _decide_disagreements(self, *, is_end: bool = False) -> None:
         """Read the files here that must be read; decide once the habit of the copy is known, or at the end."""
         unread, self._unread = self._unread, []
+        self._run.holds_findings = True  # of a file that is damaged here, it is said at once what the copy has
         if unread:
             self._check.check([one.record for one in unread])
         disagreements, self._disagreements, self._undecided_bytes = self._disagreements, [], 0
@@ -536,6 +537,7 @@ class Comparer:
         if is_end or self._habit.is_known or len(self._undecided) >= _UNDECIDED_AT_MOST:
             undecided, self._undecided = self._undecided, []
             self._arbiter.decide(undecided)
+            self._run.holds_findings = False
 
     def _count_waiting(self) -> int:
         return len(self._states) + len(self._same) + len(self._verified) + len(self._left_out)
