@@ -34,7 +34,7 @@ from truth.habits import CIRCUMSTANCES, DAY_NS, SECOND_NS, describe
 from truth.histories import play_world
 from truth.oracle import Result
 from truth.places import Place
-from truth.renames import RenamedFiles
+from truth.renames import TOP, RenamedFiles
 from truth.worlds import PHASES, World, choose_start_ns
 
 INSTALLED = Path("/var/tmp/integrity-versions")
@@ -185,6 +185,10 @@ class StoryWorld(World):
             self._renamed.happen(self._start_ns + phase * DAY_NS)
         else:
             self._renamed.begin(self.root, self._start_ns)
+
+    def look(self, *, scrubs: bool, compares: bool) -> list[JsonObject]:
+        said = super().look(scrubs=scrubs, compares=compares)
+        return [each for each in said if f"/{TOP}/" not in str(each["path"])]
 
     def _configure(self) -> None:
         places = {"ROOT": self.root, **{name.upper(): place for name, place in self.copies.items()}}
