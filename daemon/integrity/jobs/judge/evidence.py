@@ -29,7 +29,7 @@ from integrity.files.buffers import Buffers
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
-from integrity.hashing.digests import have_equal_digests, is_blank, want_to_verify
+from integrity.hashing.digests import ProbeHasher, have_equal_digests, is_blank, want_to_verify
 from integrity.hashing.tasks import Done
 from integrity.jobs.judge.confirm import Mismatch, read_whole
 from integrity.jobs.judge.content_diff import (
@@ -39,6 +39,7 @@ from integrity.jobs.judge.content_diff import (
     as_record,
     compare_content,
     keeps_prefix,
+    prefix_probe,
 )
 from integrity.jobs.judge.inodes import ReplacedInodes, as_last_seen, leads_to, was_born_before
 from integrity.jobs.presence import is_gone
@@ -104,7 +105,7 @@ class Evidence:
                 not kept
                 and run.settings.policy is Policy.GROWING
                 and not shift.is_inode_equal
-                and self._was_rotated(connection, record, reading.witness)
+                and self._was_rotated(connection, record, reading)
             )
             circumstances = circumstances._replace(keeps_prefix=kept, was_rotated=rotated)
         return judge(run.capability, Content.DIFFERS, shift, circumstances)
@@ -192,19 +193,40 @@ class Evidence:
             self._interruptions[key] = find_interruption(connection, *key)
         return self._interruptions[key]
 
-    def _was_rotated(self, connection: Connection, record: FileRecord, seen: Witness) -> bool:
+    def _was_rotated(self, connection: Connection, record: FileRecord, reading: Reading) -> bool:
         """
         Return whether the recorded file has another name now, or the file under this name had another name before.
 
-        In the latter case the names were shifted (log.1 to log.2) and the oldest file was pushed out.
+        In the latter case the names were shifted (log.1 to log.2) and the oldest file was pushed out. If the file was
+        appended to before it was renamed, it must begin with what is recorded of it.
         """
+        run, seen = self._run, reading.witness
+        written = next(self._find_written(connection, record, seen), None)
+        if written is not None:
+            return self._begins_with(connection, written, record.path, reading)
         if self.replaced.find(record.path, record.witness) is not None:
             return True
-        run = self._run
+        if self.replaced.find_written(run.root_fd, as_last_seen(connection, record)) is not None:
+            return True
         others = files.find_by_inode(connection, run.root.id, record.witness.inode)
         if any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others):
             return True
         return self.find_another(connection, record, seen) is not None
+
+    def _begins_with(self, connection: Connection, record: FileRecord, path: bytes, reading: Reading) -> bool:
+        """Return whether a file that was read under another name begins with its recorded content."""
+        start, length = probe = prefix_probe(record)
+        hasher = ProbeHasher(probe)
+        try:
+            with Buffers() as buffers, self._run.reader(ReadMode.DISK, use_holes=False).open(path) as file:
+                for segment in file.segments(buffers, start):
+                    hasher.feed(segment)
+                    if segment.offset + segment.length >= start + length:
+                        break
+                self._run.counts.bytes_read += file.bytes_read
+        except ReadError:
+            return False
+        return keeps_prefix(connection, record, reading, hasher.digest())
 
     def find_new_name(
         self, connection: Connection, record: FileRecord, known: FileVersion | None, seen: Witness
@@ -234,24 +256,28 @@ class Evidence:
 
     def find_damaged(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """Return the record with an open finding whose file was written to since and has this name now."""
+        return next((one for one in self._find_written(connection, record, seen) if one.is_frozen), None)
+
+    def _find_written(self, connection: Connection, record: FileRecord, seen: Witness) -> Iterator[FileRecord]:
+        """Yield the other records whose file was written to since and has this name now, by inode and birth time."""
         run = self._run
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
-            return None
+            return
         for one in files.find_by_inode(connection, run.root.id, seen.inode):
-            if one.id != record.id and one.is_frozen:
-                last, known = as_last_seen(connection, one), versions.get_candidate(connection, one.id)
-                is_newer = known is not None and not known.is_damage  # newer content, as last seen
-                if (not is_unwritten(last.witness, seen) or is_newer) and was_born_before(
-                    run.root_fd, record.path, last
-                ):
-                    return one
-        return None
+            last, known = as_last_seen(connection, one), versions.get_candidate(connection, one.id)
+            is_newer = known is not None and not known.is_damage  # newer content, as last seen
+            is_written = is_newer or not is_unwritten(last.witness, seen)
+            if one.id != record.id and is_written and was_born_before(run.root_fd, record.path, last):
+                yield one
 
     def may_be_elsewhere(
         self, connection: Connection, record: FileRecord, known: FileVersion | None, seen: Witness
     ) -> bool:
         """Return whether the name leads to another record's file, or its own damaged file may have another name now."""
-        if self.find_another(connection, record, seen) or self.find_damaged(connection, record, seen):
+        is_growing = self._run.settings.policy is Policy.GROWING
+        if self.find_another(connection, record, seen) or any(
+            one.is_frozen or is_growing for one in self._find_written(connection, record, seen)
+        ):
             return True
         witnesses = (record.witness, None if known is None else known.witness)
         inodes = {one.inode for one in witnesses if one is not None}

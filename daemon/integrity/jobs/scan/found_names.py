@@ -32,7 +32,7 @@ from integrity.jobs.judge.inodes import (
 )
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.scan.matching import InodeRecord, Matches, Move, match_names
-from integrity.model import FileId, Witness
+from integrity.model import FileId, Policy, Witness
 from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class FoundNames:
         has_neighbours = fs_id.startswith("uuid:") and any(one.identity.fs_id == fs_id for one in others)
         self._place = fs_id if has_neighbours else run.root.id
         self._knows_inodes = run.capability.has_stable_inodes and (run.root.file_count > 0 or has_neighbours)
+        self._is_growing = run.settings.policy is Policy.GROWING
         self._being_read = IdSet()  # recorded files to be read under their own names, whatever inode these lead to
         self._names: list[FoundName] = []
         self.has_names = False
@@ -92,7 +93,7 @@ class FoundNames:
             return list(unknown)
 
         def is_known(seen: Seen) -> bool:
-            return seen.inode in frozen or any(
+            return seen.inode in (known if self._is_growing else frozen) or any(
                 is_unwritten(one, Witness(*seen.stamps)) for one in known.get(seen.inode, ())
             )
 
@@ -183,12 +184,14 @@ class FoundNames:
             ids = files.find_ids_of_inode(connection, self._run.root.id, inode)
             some = ids[:1] + [one for one in ids[1:] if one not in self._seen]
             found = match_names(
-                names, self._find_records(connection, files.find_files(connection, some), names), birth_ns
+                *(names, self._find_records(connection, files.find_files(connection, some), names), birth_ns),
+                is_growing=self._is_growing,
             )
             if len(found.moved) + len(found.linked) == len(names):
                 return found
         known = files.find_by_inode(connection, self._place, inode)
-        return match_names(names, self._find_records(connection, known, names), birth_ns)
+        found_records = self._find_records(connection, known, names)
+        return match_names(names, found_records, birth_ns, is_growing=self._is_growing)
 
     def _find_records(
         self, connection: Connection, known: Sequence[FileRecord], names: Sequence[WalkedName]

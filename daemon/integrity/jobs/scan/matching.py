@@ -2,7 +2,7 @@
 Decide which record belongs to which name that a walk found. Pure.
 
 A file that was renamed and written to as well is new, unless it has an open finding, which goes along, or changed
-names with others in a circle.
+names with others in a circle, or is of a growing root: there every file is written to before it is renamed.
 
 I1  Each record gets one name at most, and each name one record.
 I2  A record leaves its name only if that leads to another inode or to none.
@@ -60,7 +60,9 @@ class Matches(NamedTuple):
     linked: list[tuple[FileRecord, TreePlace]]
 
 
-def match_names(names: Sequence[WalkedName], records: Sequence[InodeRecord], birth_ns: int | None) -> Matches:
+def match_names(
+    names: Sequence[WalkedName], records: Sequence[InodeRecord], birth_ns: int | None, *, is_growing: bool = False
+) -> Matches:
     """
     Match the names under which an inode was found with its records.
 
@@ -70,10 +72,11 @@ def match_names(names: Sequence[WalkedName], records: Sequence[InodeRecord], bir
     Args:
         records: by id.
         birth_ns: of the inode; None: the file system keeps none.
+        is_growing: the root is.
     """
     found, taken = Matches([], []), set[FileId]()
     for name in sorted(names, key=lambda one: (one.is_recorded, one.place)):
-        fitting = [one for one in records if _is_owner(one, name, birth_ns)]
+        fitting = [one for one in records if _is_owner(one, name, birth_ns, is_growing=is_growing)]
         free = [one for one in fitting if not (one.keeps_name or one.record.id in taken)]
         kept = [one.record for one in fitting if is_unwritten(one.last, name.witness)]
         if free:
@@ -92,7 +95,7 @@ def _get_name(record: FileRecord) -> bytes:
     return TreePlace.of(record.path).name
 
 
-def _is_owner(one: InodeRecord, name: WalkedName, birth_ns: int | None) -> bool:
+def _is_owner(one: InodeRecord, name: WalkedName, birth_ns: int | None, *, is_growing: bool) -> bool:
     """Return whether the inode under a name is the recorded one."""
     record, last = one.record, one.last
     if not name.is_recorded and one.is_there and is_backup_name(name.place.path, record.path):
@@ -100,16 +103,16 @@ def _is_owner(one: InodeRecord, name: WalkedName, birth_ns: int | None) -> bool:
     is_kept = is_unwritten(last, name.witness)
     if birth_ns is None and not is_kept:
         return False
-    is_sure = is_kept or record.is_frozen or name.is_recorded
+    is_sure = is_kept or record.is_frozen or name.is_recorded or is_growing
     return is_sure and is_inode_of(last, birth_ns, is_known=one.has_inode or record.is_frozen)
 
 
-def in_order(moves: Iterable[Move]) -> list[Move]:
+def in_order(moves: Iterable[Move], *, is_growing: bool = False) -> list[Move]:
     """
     Return moves so that each name is left before another record gets it (I4); circles begin anywhere.
 
-    A file that was written to is new under a name that is free now. In a circle it follows its inode, for its name
-    would be judged by the record of another file.
+    Unless the root is growing, a file that was written to is new under a name that is free now. In a circle it follows
+    its inode, for its name would be judged by the record of another file.
     """
     by_path, ordered = {move.path: move for move in moves}, list[Move]()
     while by_path:
@@ -117,5 +120,5 @@ def in_order(moves: Iterable[Move]) -> list[Move]:
         while (after := by_path.pop(row[-1].place.path, None)) is not None:
             row.append(after)
         is_circle = row[-1].place.path == row[0].path
-        ordered += [move for move in reversed(row) if is_circle or not move.is_written]
+        ordered += [move for move in reversed(row) if is_circle or is_growing or not move.is_written]
     return ordered

@@ -18,7 +18,7 @@ from integrity.errors import show_path
 from integrity.jobs.judge.inodes import TreePlace
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.matching import Move, in_order
-from integrity.model import FileId, Tally
+from integrity.model import FileId, Policy, Tally
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -47,7 +47,8 @@ class MovedFiles:
 
     def write(self, moves: Sequence[Move]) -> set[TreePlace]:
         """Write moves; return the names that need no reading."""
-        ordered, done = in_order(moves), set[TreePlace]()
+        is_growing = self._run.settings.policy is Policy.GROWING
+        ordered, done = in_order(moves, is_growing=is_growing), set[TreePlace]()
         self._waiting = {move.file_id: move for move in ordered}
 
         def write(connection: Connection, page: Sequence[Move]) -> None:
