@@ -351,12 +351,17 @@ def find_deleted(c: Connection, root_id: RootId, seen: Witness, *, md5: bytes | 
     return [one for one in found if md5 or is_same_time(one.witness.mtime_ns, seen.mtime_ns)]
 
 
-def find_former_of_inode(c: Connection, root_id: RootId, seen: Witness) -> FileVersion | None:
-    """Return the newest former version with a witness's inode, size, and time; None if a user discarded it."""
+def find_former_of_inode(c: Connection, place: RootId | str, seen: Witness) -> FileVersion | None:
+    """
+    Return the newest former version with a witness's inode, size, and time; None if a user discarded it.
+
+    ``place``: a root, or all roots on a file system.
+    """
+    is_there = f"version.root_id {'IN (SELECT id FROM root WHERE fs_id = ?1)' if isinstance(place, str) else '= ?1'}"
     query = f"""{_FORMER}
-        AND version.root_id = ?1 AND version.size_bytes = ?2 AND version.inode = ?4 AND {_IS_NEAR}
+        AND {is_there} AND version.size_bytes = ?2 AND version.inode = ?4 AND {_IS_NEAR}
         ORDER BY version.id DESC"""
-    found = c.all(FileVersion.make, query, root_id, seen.size_bytes, seen.mtime_ns, seen.inode)
+    found = c.all(FileVersion.make, query, place, seen.size_bytes, seen.mtime_ns, seen.inode)
     last = next((one for one in found if is_same_time(one.witness.mtime_ns, seen.mtime_ns)), None)
     return None if last is None or last.replaced_because in _DISCARDED else last
 
@@ -382,9 +387,10 @@ def find_by_former_content(c: Connection, root_id: RootId, contents: Sequence[Fi
     return found
 
 
-def has_former(c: Connection, root_id: RootId) -> bool:
-    """Return whether a root has any former versions."""
-    return c.row("SELECT 1 FROM version WHERE state = 'former' AND root_id = ? LIMIT 1", root_id) is not None
+def has_former(c: Connection, place: RootId | str) -> bool:
+    """Return whether a root, or any root on a file system, has former versions."""
+    is_there = f"root_id {'IN (SELECT id FROM root WHERE fs_id = ?)' if isinstance(place, str) else '= ?'}"
+    return c.row(f"SELECT 1 FROM version WHERE state = 'former' AND {is_there} LIMIT 1", place) is not None
 
 
 def adopt_former(c: Connection, from_id: FileId, to_id: FileId) -> None:

@@ -171,7 +171,7 @@ def record_former(
     run: RootRun, connection: Connection, path: bytes, reading: Reading, former: FileVersion, *, has_inode: bool
 ) -> FileId | None:
     """
-    Record a file that is back with its former baseline; its history continues.
+    Record a file that is back with its former baseline; its history continues, unless it is that of another root.
 
     Args:
         has_inode: the inode is the former one, which was only out of sight. Otherwise the witness gets the times of the
@@ -183,7 +183,7 @@ def record_former(
     because = BaselineReason.INHERITED if has_inode else BaselineReason.RESTORED
     back = baselines.Inherited(path, witness, former, former.recorded_at, run.boot_id)
     [file_id] = baselines.inherit_baselines(connection, run.root, [back], because=because)
-    if file_id is not None and former.file_id is not None:
+    if file_id is not None and former.root_id == run.root.id:
         versions.adopt_former(connection, former.file_id, file_id)
     return file_id
 
@@ -296,13 +296,20 @@ class Former(NamedTuple):
     has_inode: bool  # the same inode; otherwise only name, size and time are the same
 
 
-def find_formers(run: RootRun, connection: Connection, rows: Sequence[NewFile]) -> dict[bytes, Former]:
+def find_formers(
+    run: RootRun, connection: Connection, rows: Sequence[NewFile], place: RootId | str
+) -> dict[bytes, Former]:
     """
     Return, by path, the former files that new files should equal but do not.
 
     If the former content is recorded elsewhere, that file was moved and its name reused.
+
+    Args:
+        place: the root, or its file system, from whose other roots a file may have been moved here.
     """
-    found = {row.path: (row, former) for row in rows if (former := _find_former(run, connection, *row)) is not None}
+    found = {
+        row.path: (row, former) for row in rows if (former := _find_former(run, connection, *row, place)) is not None
+    }
     if not found:
         return {}
     present = [
@@ -320,7 +327,9 @@ def find_formers(run: RootRun, connection: Connection, rows: Sequence[NewFile]) 
     }
 
 
-def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Reading) -> Former | None:
+def _find_former(
+    run: RootRun, connection: Connection, path: bytes, reading: Reading, place: RootId | str
+) -> Former | None:
     """
     Return the former file that a new file should equal but does not.
 
@@ -331,7 +340,7 @@ def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Rea
     if md5 is None or not witness.size_bytes:
         return None
     if run.capability.has_stable_inodes:
-        one = versions.find_former_of_inode(connection, run.root.id, witness)
+        one = versions.find_former_of_inode(connection, place, witness)
         if one is not None and is_same_inode(run.root_fd, path, one):
             return None if one.digests.md5 in (md5, None) else Former(one, True)
     found = versions.find_deleted(connection, run.root.id, witness)

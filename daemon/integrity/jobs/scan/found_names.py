@@ -57,6 +57,7 @@ class FoundNames:
         replaced: names under which another inode than recorded was found.
 
     Attributes:
+        place: the root, or its file system if other roots are on it: where inode numbers mean the same.
         has_names: some wait to be matched.
         linked: new names of recorded files that keep theirs, or moved, to be recorded.
     """
@@ -71,7 +72,7 @@ class FoundNames:
             others = [one for one in roots.find_roots(connection) if one.id != run.root.id and one.file_count]
         # Inode numbers mean the same in all roots of a file system; another "tmpfs:tmpfs" has the same name.
         has_neighbours = fs_id.startswith("uuid:") and any(one.identity.fs_id == fs_id for one in others)
-        self._place = fs_id if has_neighbours else run.root.id
+        self.place = fs_id if has_neighbours else run.root.id
         self._knows_inodes = run.capability.has_stable_inodes and (run.root.file_count > 0 or has_neighbours)
         self._is_growing = run.settings.policy is Policy.GROWING
         self._being_read = IdSet()  # recorded files to be read under their own names, whatever inode these lead to
@@ -86,7 +87,7 @@ class FoundNames:
         inodes = [one.inode for _, names in unknown for one in names] if self._knows_inodes else []
         known: dict[int, list[Witness]] = {}
         frozen = set[int]()
-        for one in files.find_known_inodes(connection, self._place, inodes) if inodes else ():
+        for one in files.find_known_inodes(connection, self.place, inodes) if inodes else ():
             known.setdefault(one.inode, []).append(Witness(one.size_bytes, one.mtime_ns, 0, one.inode))
             frozen |= {one.inode} if one.is_frozen else set()
         if not known:
@@ -189,7 +190,7 @@ class FoundNames:
             )
             if len(found.moved) + len(found.linked) == len(names):
                 return found
-        known = files.find_by_inode(connection, self._place, inode)
+        known = files.find_by_inode(connection, self.place, inode)
         found_records = self._find_records(connection, known, names)
         return match_names(names, found_records, birth_ns, is_growing=self._is_growing)
 

@@ -98,7 +98,7 @@ class NewFiles:
         self._small_count = 0  # files in these batches
         self._damage = KnownDamage()
         with run.catalog.read() as connection:
-            self._has_history = versions.has_former(connection, run.root.id)
+            self._has_history = versions.has_former(connection, self.found.place)
         self._can_move = run.root.file_count > 0
         self._has_stable_inodes = run.capability.has_stable_inodes
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
@@ -245,7 +245,7 @@ class NewFiles:
 
     def _record_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
         """Record files that history knows with other content under the former baseline; return the others."""
-        run, formers = self._run, find_formers(self._run, connection, rows)
+        run, formers = self._run, find_formers(self._run, connection, rows, self.found.place)
         left: list[NewFile] = []
         for row in rows:
             former, file_id = formers.get(row.path), None
