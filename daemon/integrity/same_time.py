@@ -24,7 +24,7 @@ GRAINS_NS = (60 * 10**9, 2 * 10**9, 10**9, 10**7, 10**6, 10**3, 100)
 """What keeps times of this grain, the coarsest first: listings of FTP, FAT, tar, exFAT, JavaScript, pax, NTFS."""
 
 _SECOND_NS = 10**9
-_DOUBLE_NS = 1_000
+DOUBLE_NS = 1_000
 """What is lost by a time that passed through a double, as in Python's tarfile: a double has 53 bits, so at most 240 ns
 around the present, and as much again for what was computed with it."""
 
@@ -44,7 +44,7 @@ def is_same_time(one_ns: int, other_ns: int, *, kept_ns: int = 1) -> bool:
     if kept_ns >= _SECOND_NS and one_ns % kept_ns == 0 == other_ns % kept_ns:
         return one_ns == other_ns
     difference_ns = abs(one_ns - other_ns)
-    if difference_ns < _DOUBLE_NS:
+    if difference_ns < DOUBLE_NS:
         return True
     if difference_ns >= GRAINS_NS[0]:
         return False  # no grain is coarser: most comparisons end here

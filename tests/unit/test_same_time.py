@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from integrity.catalog.versions import IS_NEAR
 from integrity.same_time import GRAINS_NS, Beside, TimeMove, find_grain, is_same_time, moved_by_shift
 
 S = 10**9
@@ -39,6 +43,21 @@ def test_times_of_two_writes(one: int, other: int) -> None:
 def test_time_that_went_through_a_double() -> None:
     """Python's tarfile and JavaScript keep times as floating point."""
     assert is_same_time(FULL, int(FULL / S * S))
+
+
+@given(times, st.sampled_from([*GRAINS_NS, 1]), st.integers(-1_200, 1_200))
+def test_the_catalog_finds_every_time_that_is_the_same(one: int, grain: int, difference: int) -> None:
+    """Its query leaves out none of those between which this decides."""
+    query = f"SELECT {IS_NEAR} FROM (SELECT ?1 AS mtime_ns) AS version WHERE ?2 IS NULL"
+    with closing(sqlite3.connect(":memory:")) as connection:
+
+        def is_found(recorded_ns: int, seen_ns: int) -> bool:
+            return bool(connection.execute(query, (recorded_ns, None, seen_ns)).fetchone()[0])
+
+        for other in (one // grain * grain, -(-one // grain) * grain, one + difference):
+            assert is_found(one, other) or not is_same_time(one, other)
+            assert is_found(other, one) or not is_same_time(other, one)
+        assert not is_found(FULL, FULL + 5_000)
 
 
 def test_odd_second_on_fat() -> None:

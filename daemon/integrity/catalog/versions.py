@@ -37,7 +37,7 @@ from integrity.catalog.rows import (
 )
 from integrity.hashing.digests import have_equal_digests
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
-from integrity.same_time import GRAINS_NS, is_same_time
+from integrity.same_time import DOUBLE_NS, GRAINS_NS, is_same_time
 from integrity.verdict import Verdict
 
 KEEP_DELETED_DAYS = 90  # how long deleted files are kept, to detect moves and restores (R2)
@@ -60,7 +60,10 @@ _VERSIONS = """
     FROM version LEFT JOIN run ON run.id = version.run_id"""
 _FORMER = f"{_VERSIONS} WHERE version.state = 'former'"
 _CANDIDATES = f"{_VERSIONS} WHERE {IS_CANDIDATE} AND version.verdict <> '{SAME_CONTENT}'"
-_IS_NEAR = f"version.mtime_ns BETWEEN ?3 - {GRAINS_NS[0]} AND ?3 + {GRAINS_NS[0]}"  # may be the same time as ?3
+IS_NEAR = f"""version.mtime_ns BETWEEN ?3 - {GRAINS_NS[0]} AND ?3 + {GRAINS_NS[0]} AND (
+        abs(version.mtime_ns - ?3) < {DOUBLE_NS} OR version.mtime_ns % {GRAINS_NS[-1]} = 0 OR ?3 % {GRAINS_NS[-1]} = 0
+    )"""
+"""May be the same time as ?3. Decided by SQLite, because thousands of files of one size may be of the same minute."""
 
 
 class VersionState(StrEnum):
@@ -341,7 +344,7 @@ def former_of(c: Connection, root_id: RootId, key: bytes | FileId) -> list[FileV
 
 def find_deleted(c: Connection, root_id: RootId, seen: Witness, *, md5: bytes | None = None) -> list[FileVersion]:
     """Return deleted files of a size, last first, with this MD5, or with the witness's time; none recorded again."""
-    is_like = "version.md5 = ?3" if md5 else _IS_NEAR
+    is_like = "version.md5 = ?3" if md5 else IS_NEAR
     # Sorted by "+replaced_at", so that SQLite takes the index of deleted files, not the one that sorts all of a root.
     query = f"""{_FORMER}
         AND version.root_id = ?1 AND version.size_bytes = ?2 AND version.replaced_because = 'deleted' AND {is_like}
@@ -359,7 +362,7 @@ def find_former_of_inode(c: Connection, place: RootId | str, seen: Witness) -> F
     """
     is_there = f"version.root_id {'IN (SELECT id FROM root WHERE fs_id = ?1)' if isinstance(place, str) else '= ?1'}"
     query = f"""{_FORMER}
-        AND {is_there} AND version.size_bytes = ?2 AND version.inode = ?4 AND {_IS_NEAR}
+        AND {is_there} AND version.size_bytes = ?2 AND version.inode = ?4 AND {IS_NEAR}
         ORDER BY version.id DESC"""
     found = c.all(FileVersion.make, query, place, seen.size_bytes, seen.mtime_ns, seen.inode)
     last = next((one for one in found if is_same_time(one.witness.mtime_ns, seen.mtime_ns)), None)
