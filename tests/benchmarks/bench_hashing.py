@@ -37,9 +37,9 @@ from typing import NamedTuple
 from blake3 import blake3
 from xxhash import xxh3_128, xxh64
 
-from integrity.config import format_size, parse_size, spell_size
 from integrity.hashing import Md5, native_status
 from integrity.hashing.md5_standin import StandinMd5
+from integrity.units import format_size, parse_size, spell_size
 from integrity.words.text import describe_core
 
 _LEAST_S = 0.01

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from integrity.config import parse_size
+from integrity.units import parse_size
 from support.hubserver import make_tables
 from support.postgres import PostgresServer
 from support.shardrig import ShardRig

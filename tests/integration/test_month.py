@@ -15,7 +15,6 @@ import pytest
 from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots, set_root_state
 from integrity.config import Config, RootSettings
-from integrity.config.units import read_schedule
 from integrity.files.span import UNLIMITED
 from integrity.jobs import runner
 from integrity.jobs.context import Context
@@ -27,6 +26,7 @@ from integrity.jobs.scrub.plan import OpenTimes, plan_window
 from integrity.model import Finding, FindingKind, RootState
 from integrity.pauses import Pauses
 from integrity.service.schedule.clock import Openings, Recurrence, TriggerTimes, Windows, parse_windows
+from integrity.units import read_schedule
 from support.berlin import BERLIN
 from support.jobs import Told
 from support.planted import plant

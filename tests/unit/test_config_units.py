@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.config import format_duration, format_size, parse_duration, parse_size, spell_duration, spell_size
+from integrity.units import format_duration, format_size, parse_duration, parse_size, spell_duration, spell_size
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.config.units import read_schedule
 from integrity.service.schedule.clock import Openings, Recurrence, TriggerTimes, parse_windows
+from integrity.units import read_schedule
 from support.berlin import BERLIN, at
 
 HOUR_S = 3600

@@ -9,10 +9,10 @@ from hashlib import md5
 import pytest
 
 from integrity.catalog.parity import Candidate
-from integrity.config.units import parse_share, spell_share
 from integrity.copies.parity.packets import condense, read_packets, read_set
 from integrity.jobs.parity.grouping import MOST_BYTES, MOST_FILES, find_class, group_files, plan_set
 from integrity.model import FileId
+from integrity.units import parse_share, spell_share
 
 SET_ID = bytes(range(16))
 

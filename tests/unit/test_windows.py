@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.config.units import DAYS, Span, read_schedule, read_windows, spell_windows
 from integrity.service.schedule.clock import TriggerTimes, Windows, parse_windows
+from integrity.units import DAYS, Span, read_schedule, read_windows, spell_windows
 from support.berlin import BERLIN
 
 ZONES = [ZoneInfo(name) for name in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "UTC")]

@@ -17,12 +17,12 @@ from integrity import program
 from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, MailDraft, Section, write_message
 from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
-from integrity.config import format_size
 from integrity.config.copy_urls import PARITY
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, REPAIRABLE, NextStep, Phrase, Subject
 from integrity.model import Certainty, Finding, FindingKind
 from integrity.paths import absolute, shell_word
+from integrity.units import format_size
 from integrity.words.card import Card
 from integrity.words.findings import (
     ORIGINAL_UNCHANGED,

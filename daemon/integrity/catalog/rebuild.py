@@ -32,10 +32,10 @@ from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, number
 from integrity.catalog.findings import refreeze
 from integrity.catalog.own_files import exclusive_lock, held_alone, upgrade_mark
 from integrity.catalog.rows import join_path
-from integrity.config import format_size
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
 from integrity.migrations import v0012_page_checksums
 from integrity.paths import absolute
+from integrity.units import format_size
 
 _log = logging.getLogger(__name__)
 

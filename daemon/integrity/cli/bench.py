@@ -45,8 +45,8 @@ def bench(session: Session, folders: Sequence[bytes]) -> int:
 
 
 def _measure_processor(session: Session) -> None:
-    from integrity.config import format_size
     from integrity.hashing.digests import digest_whole, want_to_record, want_to_verify
+    from integrity.units import format_size
     from integrity.words.text import count, describe_core
 
     blake3, data = "blake3" in session.config.defaults.digests, memoryview(os.urandom(_DATA_BYTES))

@@ -241,7 +241,7 @@ def _word(kind: str) -> str:
 
 
 def _describe_summary(summary: ImportSummary, output: Output) -> Iterator[str]:
-    from integrity.config import format_duration, format_size
+    from integrity.units import format_duration, format_size
     from integrity.views.runs import describe_outcome
     from integrity.words.text import count
 

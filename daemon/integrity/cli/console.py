@@ -23,10 +23,10 @@ from integrity.cli import terminal
 from integrity.cli.exitcodes import ExitCode, code_for_summary
 from integrity.cli.output import Output
 from integrity.cli.terminal import count_cells, keep_end
-from integrity.config import format_size
 from integrity.errors import printable, show_path
 from integrity.model import Finding, FindingId, SkipReason
 from integrity.paths import absolute
+from integrity.units import format_size
 from integrity.views.runs import describe_summary, note_object, summary_object
 from integrity.words.card import write_terminal
 from integrity.words.findings import finding_object, gather, make_card, sort_by_gravity

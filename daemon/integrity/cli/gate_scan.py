@@ -11,13 +11,13 @@ from integrity import program
 from integrity.cli.console import ConsoleReport
 from integrity.cli.daemon_client import find_daemon, find_service, follow
 from integrity.cli.session import Session
-from integrity.config import format_duration
 from integrity.errors import CatalogError, CatalogLocked, show_path
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.jobs.runner import make_context
 from integrity.model import Finding, Job, Outcome
 from integrity.service.control.requests import JobRequest, interrupted, nothing_done, run_request
+from integrity.units import format_duration
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Stop

@@ -468,7 +468,7 @@ def check(session: Session) -> int:
 
 def _describe(one: BoxStatus) -> str:
     """Return a line about a box: how it is, for how long it has been silent, and what it said last."""
-    from integrity.config import format_duration
+    from integrity.units import format_duration
 
     if one.revoked_at is not None:
         return f"{one.name}: revoked {format_duration(max(0, int(time.time()) - one.revoked_at))} ago"

@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from integrity.cli.session import Session
-from integrity.config.units import parse_duration, parse_share, parse_size
+from integrity.units import parse_duration, parse_share, parse_size
 
 T = TypeVar("T", int, float)
 

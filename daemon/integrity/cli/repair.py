@@ -15,9 +15,9 @@ from integrity.cli.output import Output, confirm
 from integrity.cli.params import PATH, examples
 from integrity.cli.running import at_files, job_context, own_path
 from integrity.cli.session import Session
-from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields, shell_word
+from integrity.units import format_duration, format_size
 from integrity.views.repair import make_plan_card, repaired_object
 from integrity.views.runs import summary_object
 from integrity.words.card import write_terminal

@@ -433,8 +433,8 @@ def _blame(result: SetupResult, problem: str) -> SetupResult:
 
 def _find_next_steps(result: SetupResult) -> views.NextSteps:
     """Find out when the service does what for the first time."""
-    from integrity.config.units import read_schedule
     from integrity.service.schedule.clock import TriggerTimes, local_zone, parse_windows
+    from integrity.units import read_schedule
 
     now, zone, config = int(time.time()), local_zone(), result.config
     windows = parse_windows(config.schedule.scrub, zone)

@@ -18,9 +18,8 @@ from integrity import program
 from integrity.cli.setup_alerts import TestedWay, ask_mail, ask_push
 from integrity.cli.setup_questions import NONE, Asker, Dialog, parse_choice, parse_names, parse_paths, spell_paths, wrap
 from integrity.cli.web import PAGE_UNIT, find_state_folder, open_passwords
-from integrity.config import Config, Web, spell_duration
+from integrity.config import Config, Web
 from integrity.config.parsers import duration, parse_copy_url
-from integrity.config.units import read_windows
 from integrity.errors import CatalogError, ConfigError, printable, show_path
 from integrity.extras import require_web
 from integrity.jobs.setup.look import MachineView, Workload, look_around, propose_days
@@ -46,6 +45,7 @@ from integrity.jobs.setup.proposal import (
 )
 from integrity.jobs.targets import is_inside
 from integrity.service.systemd.units import PageUnits, find_page_units
+from integrity.units import read_windows, spell_duration
 from integrity.views import setup as views
 
 if TYPE_CHECKING:

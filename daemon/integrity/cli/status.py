@@ -193,7 +193,7 @@ def _find_code(found: Status, live: ServiceView) -> ExitCode:
 
 def _print_nagios(found: Status, live: ServiceView) -> int:
     """Print the line that monitoring plug-ins print: state, text, and figures behind a bar."""
-    from integrity.config import format_duration
+    from integrity.units import format_duration
     from integrity.words.text import count
 
     code = _find_code(found, live)

@@ -26,14 +26,6 @@ from integrity.config.definition import (
 )
 from integrity.config.load import load_config, parse_config
 from integrity.config.places import default_catalog_path, default_config_path, default_runtime_folder
-from integrity.config.units import (
-    format_duration,
-    format_size,
-    parse_duration,
-    parse_size,
-    spell_duration,
-    spell_size,
-)
 
 __all__ = [
     "MAILS_PER_HOUR",
@@ -56,12 +48,6 @@ __all__ = [
     "default_catalog_path",
     "default_config_path",
     "default_runtime_folder",
-    "format_duration",
-    "format_size",
     "load_config",
     "parse_config",
-    "parse_duration",
-    "parse_size",
-    "spell_duration",
-    "spell_size",
 ]

@@ -16,8 +16,8 @@ from integrity.config import parsers
 from integrity.config.copy_urls import hide_secrets
 from integrity.config.parsers import Parsed
 from integrity.config.places import default_catalog_path
-from integrity.config.units import spell_duration, spell_share, spell_size
 from integrity.model import Policy
+from integrity.units import spell_duration, spell_share, spell_size
 
 T = TypeVar("T")
 

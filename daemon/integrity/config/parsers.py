@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn
 
 from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
-from integrity.config.units import parse_duration, parse_share, parse_size, spell_duration
+from integrity.units import parse_duration, parse_share, parse_size, spell_duration
 
 _PATIENCE_S = 3.0
 _MOST_LINKS = 40
@@ -299,7 +299,7 @@ def parse_schedule(value: object) -> str:
     """Return the schedule of a job: a word, a time on some weekdays, or a cron expression."""
     if not isinstance(value, str):
         refuse('a cron expression with day names ("30 2 * * sun"), "hourly", "daily" or "weekly"', value)
-    from integrity.config.units import read_schedule
+    from integrity.units import read_schedule
 
     read_schedule(value)
     return value
@@ -309,7 +309,7 @@ def parse_windows(value: object) -> str:
     """Return the windows in which a job may run, or the cron expression that starts it."""
     if not isinstance(value, str):
         refuse('windows such as "01:00-06:00", or a cron expression ("0 1 * * sun")', value)
-    from integrity.config.units import read_windows
+    from integrity.units import read_windows
 
     read_windows(value)
     return value

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity import program
-from integrity.config import format_size
 from integrity.errors import printable
 from integrity.hub import findings
 from integrity.hub.database import HubDatabase
@@ -22,6 +21,7 @@ from integrity.hub.replica_words import Draft
 from integrity.hub.schema import box, box_usage, finding, member
 from integrity.hub.token_use import describe_remedy
 from integrity.paths import shell_word
+from integrity.units import format_size
 from integrity.words.text import utc_time
 
 CLOCK_LIMIT_S = 300

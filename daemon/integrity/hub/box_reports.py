@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.config import format_size
 from integrity.errors import ProtocolError, printable
 from integrity.hub import schema
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
@@ -21,6 +20,7 @@ from integrity.model import ByteRange, Certainty, FindingKind, Outcome
 from integrity.paths import absolute
 from integrity.reporting import protocol
 from integrity.reporting.protocol import MessageKind, is_number
+from integrity.units import format_size
 from integrity.views.runs import describe_outcome
 from integrity.words.findings import damaged_places
 from integrity.words.text import PLAIN, count

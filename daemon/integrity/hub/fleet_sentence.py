@@ -8,7 +8,6 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from integrity import program
-from integrity.config import format_duration, format_size
 from integrity.errors import printable
 from integrity.hub.fleet import (
     STATE_PROBLEM,
@@ -28,6 +27,7 @@ from integrity.hub.replica_words import join_some
 from integrity.hub.schema import finding
 from integrity.hub.work import FailingPart
 from integrity.kinds import Weight
+from integrity.units import format_duration, format_size
 from integrity.views.sentence import Gravity, Sentence
 from integrity.words.text import count
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.config import format_size
 from integrity.errors import CallRefused
 from integrity.hub.database import HubDatabase, add_new
 from integrity.hub.forgetting import forget_unused
@@ -37,6 +36,7 @@ from integrity.hub.schema import (
     replica_set,
     shard_worker,
 )
+from integrity.units import format_size
 
 _ROW_BYTES = 160
 """Of a row of any table, with its indexes and without texts. PostgreSQL takes 210 for a file with a usual name."""

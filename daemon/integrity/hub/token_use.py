@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity import program
-from integrity.config import format_duration
 from integrity.errors import CallRefused, printable
 from integrity.hub import audit
 from integrity.hub.database import replace_rows
 from integrity.hub.ingest import CallingBox
 from integrity.hub.reported import BoxHeartbeat
 from integrity.hub.schema import box, box_run
+from integrity.units import format_duration
 
 LIVE_S = 1200
 """A box repeats a report that failed within 15 minutes: one that is silent for longer does not report any more."""

@@ -27,10 +27,10 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.config import format_duration
 from integrity.errors import AppError, HubDatabaseAway, printable
 from integrity.hub import members
 from integrity.hub.database import HubDatabase, after_commit
+from integrity.units import format_duration
 
 _LONGEST_REASON = 300
 

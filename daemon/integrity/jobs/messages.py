@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
 from integrity.arbitration import Arbitration, ArbitrationOutcome, CopyVote, CopyWitness, FileState, Level
-from integrity.config.units import format_size
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.inspect.outcome import CheckResult, OwnCheck
 from integrity.kinds import KINDS, headline
 from integrity.model import ByteRange, Certainty, Finding, FindingKind, SkipReason
+from integrity.units import format_size
 from integrity.verdict import Judgement, Verdict
 from integrity.words.findings import DATA_SHOWS, ORIGINAL_UNCHANGED
 from integrity.words.text import utc_time

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.catalog.own_files import backup_name
-from integrity.config import format_duration, format_size
 from integrity.errors import show_path
 from integrity.paths import path_fields
+from integrity.units import format_duration, format_size
 from integrity.words.text import JsonObject, count, iso_time, local_time
 
 if TYPE_CHECKING:

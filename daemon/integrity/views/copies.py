@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.config import format_duration
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.paths import absolute, path_fields, shell_path, shell_word
+from integrity.units import format_duration
 from integrity.views.service import ServiceView, find_wait
 from integrity.words.card import Card, Row
 from integrity.words.findings import describe_kinds

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.arbitration import CopyVote
-from integrity.config import format_size, spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import REPAIRABLE
 from integrity.model import BaselineReason
 from integrity.paths import absolute, path_fields, shell_word
+from integrity.units import format_size, spell_size
 from integrity.views.copies import join_seen
 from integrity.words.card import Row, write_rows, write_terminal
 from integrity.words.findings import finding_object, list_lines, make_card

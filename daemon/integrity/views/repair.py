@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
+from integrity.units import format_duration, format_size
 from integrity.words.card import Card, Row
 from integrity.words.findings import find_spans
 from integrity.words.text import PLAIN, JsonObject, count, iso_time, local_time

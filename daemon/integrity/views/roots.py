@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import Outcome, RootState
 from integrity.paths import path_fields
+from integrity.units import format_duration, format_size
 from integrity.views.runs import describe_root_run, run_object
 from integrity.views.service import ServiceView, list_watch
 from integrity.words.card import Card, Row

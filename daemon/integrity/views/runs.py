@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.config import format_duration, format_size
 from integrity.errors import printable
 from integrity.model import (
     Job,
@@ -15,6 +14,7 @@ from integrity.model import (
     SkipReason,
 )
 from integrity.paths import absolute, path_fields
+from integrity.units import format_duration, format_size
 from integrity.words.text import JsonObject, Styler, count, iso_time, list_counts, local_time
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import FOREWARNINGS, INTEGRITY_PROBLEMS, REPAIRABLE
 from integrity.model import FindingKind, RootState
 from integrity.paths import path_fields
+from integrity.units import format_duration, format_size
 from integrity.views.copies import describe_unreachable
 from integrity.views.roots import describe_failing
 from integrity.views.runs import count_files, run_object

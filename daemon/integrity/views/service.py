@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import __version__, program
-from integrity.config import MAILS_PER_HOUR, format_duration, format_size
+from integrity.config import MAILS_PER_HOUR
 from integrity.errors import printable, show_path
 from integrity.paths import path_fields
 from integrity.service.systemd.installed import find_stopped_unit
+from integrity.units import format_duration, format_size
 from integrity.words.card import Card, Row, write_rows
 from integrity.words.text import JsonObject, count, iso_time, local_time
 

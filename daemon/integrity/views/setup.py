@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.config import format_duration, format_size, spell_duration
 from integrity.config.copy_urls import hide_address
-from integrity.config.units import Cron, read_windows
 from integrity.errors import show_path
 from integrity.jobs.setup.look import ASSUMED_BYTES_PER_S, can_keep, open_seconds_per_day
 from integrity.jobs.setup.proposal import PageChoice, PagePowers, PageReach
 from integrity.model import Policy
 from integrity.paths import path_fields
+from integrity.units import Cron, format_duration, format_size, read_windows, spell_duration
 from integrity.words.text import count, local_time
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from integrity import __version__, program
-from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS
 from integrity.model import ActionVerb
 from integrity.paths import absolute, shell_path
+from integrity.units import format_duration, format_size
 from integrity.words.findings import place, title
 from integrity.words.text import count, iso_time, local_time, percent
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from integrity import program
-from integrity.config import spell_size
 from integrity.config.copy_urls import PARITY
 from integrity.errors import printable, show_path
 from integrity.kinds import (
@@ -32,6 +31,7 @@ from integrity.kinds import (
 )
 from integrity.model import ByteRange, Finding, FindingKind, FindingState
 from integrity.paths import absolute, path_fields, read_word, shell_path, shell_word
+from integrity.units import spell_size
 from integrity.words.card import Card
 from integrity.words.text import JsonObject, count, iso_time, local_time
 

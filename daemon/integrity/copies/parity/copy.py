@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from integrity.catalog.files import find_file
 from integrity.catalog.parity import ParityFile, ParitySet, find_covers, find_files, find_sets
-from integrity.config import format_size
 from integrity.config.copy_urls import PARITY
 from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import is_below, require_harmless
@@ -33,6 +32,7 @@ from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, Unreadable, Vanished, show_path
 from integrity.files.span import UNLIMITED
 from integrity.paths import absolute
+from integrity.units import format_size
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog

@@ -18,7 +18,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from integrity.catalog.coverage import Age
-from integrity.config import format_duration, format_size
 from integrity.errors import AppError, printable
 from integrity.hub import schema
 from integrity.hub.audit import find_entries
@@ -42,6 +41,7 @@ from integrity.hub.metrics import MOST_SETS, write_hub_metrics
 from integrity.hub.pages.site import HubSite
 from integrity.hub.schema import finding, member, replica_set, shared_tree
 from integrity.hub.shards.promise import TreePromise, find_promises, find_workers, page_shards
+from integrity.units import format_duration, format_size
 from integrity.views.sentence import Gravity
 from integrity.web.drawings import BarPart, layout_bar
 from integrity.web.metrics import CONTENT_TYPE

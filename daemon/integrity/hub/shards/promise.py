@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.config import format_duration, format_size
 from integrity.hub import schema
 from integrity.hub.schema import shard, shard_folder, shard_worker, shared_tree
+from integrity.units import format_duration, format_size
 from integrity.words.text import JsonObject, iso_time
 
 _DAY_S = 86_400

@@ -15,13 +15,13 @@ from integrity.catalog.connection import write_in_pages
 from integrity.catalog.copies import CopyWaits, find_waits
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord, find_roots, has_root
-from integrity.config import format_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets
 from integrity.errors import ConfigError
 from integrity.files.excludes import make_left_out
 from integrity.jobs.targets import is_inside
 from integrity.model import Finding, FindingId, FindingKind, RootState
 from integrity.paths import shell_word
+from integrity.units import format_duration
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

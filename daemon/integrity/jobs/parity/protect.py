@@ -26,7 +26,6 @@ from integrity import program
 from integrity.catalog import files, parity
 from integrity.catalog.baselines import mark_suspects
 from integrity.catalog.parity import Candidate, ParityFile, ParitySet, SetUse
-from integrity.config import format_size
 from integrity.copies.parity.copy import clear_healing
 from integrity.copies.parity.packets import SetContents, condense, read_set
 from integrity.copies.parity.program import Par2, find_par2
@@ -38,6 +37,7 @@ from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import FileId, Tally
 from integrity.paths import shell_path
+from integrity.units import format_size
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

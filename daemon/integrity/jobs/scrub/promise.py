@@ -16,9 +16,9 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.catalog.rows import NEVER_AT
 from integrity.catalog.runs import RunRecord, find_runs
-from integrity.config import format_duration, format_size
 from integrity.jobs.scrub.plan import NOTHING, Facts, OpenTimes, Overdue, Plan, make_plan
 from integrity.model import Finding, FindingKind, Job, Outcome, RootState
+from integrity.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

@@ -17,7 +17,6 @@ from functools import partial
 from math import ceil
 
 from integrity.config.copy_urls import keeps_versions
-from integrity.config.units import Cron, read_windows
 from integrity.errors import ReadError, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.mounts import find_mounts
@@ -47,6 +46,7 @@ from integrity.jobs.setup.proposal import find_copy_problem, find_name_problem
 from integrity.jobs.targets import is_inside
 from integrity.model import Capability
 from integrity.threads import BackgroundCall
+from integrity.units import Cron, read_windows
 
 _MEASURE_S = 1.0
 _LEAST_BYTES = 4 << 20

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from tzlocal import get_localzone
 
-from integrity.config.units import DAYS, Cron, Span, read_windows, spell_windows
+from integrity.units import DAYS, Cron, Span, read_windows, spell_windows
 
 if TYPE_CHECKING:
     from apscheduler.triggers.base import BaseTrigger

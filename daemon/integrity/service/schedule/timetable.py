@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from integrity.catalog import runs
 from integrity.catalog.coverage import has_prioritized
 from integrity.catalog.roots import find_roots
-from integrity.config.units import read_schedule
 from integrity.errors import AppError
 from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.context import Context
@@ -32,6 +31,7 @@ from integrity.service.inventory import may_read
 from integrity.service.schedule.clock import Openings, Recurrence, TriggerTimes, Windows, local_zone, parse_windows
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
 from integrity.threads import RoundThread
+from integrity.units import read_schedule
 
 if TYPE_CHECKING:
     from integrity.config import Config

@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from integrity.config import format_duration
 from integrity.errors import ConfigError
+from integrity.units import format_duration
 from integrity.web.passwords import SHORTEST_PASSWORD, LoginThrottle, PasswordStore
 from integrity.web.security import Sessions, cookie_name, is_form_valid, set_cookie
 

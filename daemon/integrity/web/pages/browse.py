@@ -15,11 +15,11 @@ from starlette.routing import Route
 
 from integrity.catalog.folder_sums import FolderSums, find_largest_files, find_listed
 from integrity.catalog.roots import RootRecord, find_roots, get_folder_id
-from integrity.config import format_duration, format_size
 from integrity.errors import AppError, show_path
 from integrity.jobs.explain import explain
 from integrity.model import RootId
 from integrity.paths import absolute
+from integrity.units import format_duration, format_size
 from integrity.views.explain import list_facts
 from integrity.web.drawings import layout_tree_map
 from integrity.web.pages.findings import collect_evidence

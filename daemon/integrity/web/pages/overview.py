@@ -14,9 +14,9 @@ from starlette.responses import Response
 from integrity.alerts.status import find_alert_status
 from integrity.catalog.coverage import Age
 from integrity.catalog.outbox import find_sent
-from integrity.config import format_duration, format_size
 from integrity.config.sample import list_settings
 from integrity.model import Policy
+from integrity.units import format_duration, format_size
 from integrity.views.copies import describe_unreachable, make_copy_card
 from integrity.views.roots import make_root_card
 from integrity.views.sentence import describe_hub, sum_up_status

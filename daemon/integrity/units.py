@@ -64,6 +64,7 @@ def parse_share(text: str) -> float:
 
 
 def spell_share(percent: float) -> str:
+    """Write a percentage exactly."""
     return f"{percent:g}%"
 
 
