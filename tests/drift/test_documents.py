@@ -12,7 +12,7 @@ import pytest
 from integrity import __version__
 from integrity.catalog.copying import read_schema
 from support.generated import DOCUMENTS
-from support.readme_picture import PICTURE, read_version
+from support.readme_picture import PICTURE, VERSIONS, read_version
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "daemon/integrity"
@@ -61,9 +61,9 @@ def test_version_has_its_changes() -> None:
     assert all(tag == f"v{__version__}" for tag in tags)
 
 
-def test_picture_of_the_readme_shows_this_version() -> None:
-    """It is made anew by ``support.readme_picture``, which says how; look at it before it is committed."""
-    assert __version__ == read_version(PICTURE)
+def test_pictures_show_this_version() -> None:
+    """They are made anew by ``support.readme_picture``, which says how; look at them before they are committed."""
+    assert [__version__] * 2 == [read_version(PICTURE), read_version(VERSIONS)]
 
 
 def test_readme_is_short() -> None:

@@ -1,5 +1,5 @@
 """
-Make the picture of the README: the page of a NAS with one damaged photo, as chromium shows it.
+Make the pictures of the documents: the page of a NAS with one damaged photo, and what its backups have of that.
 
 Run it as root, in mounts and under a host name of its own, which end with it:
 
@@ -8,7 +8,9 @@ Run it as root, in mounts and under a host name of its own, which end with it:
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import socket
 import tempfile
 from pathlib import Path
@@ -26,9 +28,10 @@ from support.programs import sh
 from support.service import Service
 from support.webpage import WebPage
 
-PICTURE = ROOT / "docs/page.png"
-_PHOTOS, _BACKUP = Path("/srv/photos"), Path("/mnt/backup/photos")
-_PHOTO_BYTES = 3 << 20
+PICTURE, VERSIONS = ROOT / "docs/page.png", ROOT / "docs/versions.png"
+_PHOTOS, _BACKUP, _DAYS = Path("/srv/photos"), Path("/mnt/backup/photos"), Path("/mnt/backup/days")
+_GOOD_DAYS, _BAD_DAYS = range(2, 16), range(16, 20)
+_PHOTO_BYTES, _ROTTEN = 3 << 20, "2019/img_0007.jpg"
 _TOML = """
 [[root]]
 path = "/srv/photos"
@@ -40,6 +43,13 @@ of = "/srv/photos"
 url = "/mnt/backup/photos"
 
 """
+_DAYS_TOML = """
+[[copy]]
+name = "days"
+of = "/srv/photos"
+url = "snapshots:/mnt/backup/days/*"
+
+"""
 
 
 def read_version(picture: Path) -> str:
@@ -48,7 +58,7 @@ def read_version(picture: Path) -> str:
         return str(image.info["version"])
 
 
-def make_picture(home: Path, disk: LoopFS) -> None:
+def make_pictures(home: Path, disk: LoopFS) -> None:
     """Record and back up photos, flip a bit of one below the file system, and show the page of it."""
     box, source = Box(home / "box"), random.Random(1)
     sh("mount", "--bind", disk.folder, "/srv")
@@ -56,24 +66,40 @@ def make_picture(home: Path, disk: LoopFS) -> None:
         photo = _PHOTOS / f"{2018 + number // 6}" / f"img_{number:04}.jpg"
         photo.parent.mkdir(parents=True, exist_ok=True)
         photo.write_bytes(source.randbytes(_PHOTO_BYTES))
-    _BACKUP.parent.mkdir()
+    _DAYS.mkdir(parents=True)
     back_up(_PHOTOS, _BACKUP)
+    for day in _GOOD_DAYS:
+        shutil.copytree(_BACKUP, _DAYS / f"2026-11-{day:02}", copy_function=os.link)
     box.configure(_TOML)
     box.run("scan", _PHOTOS, expect=0)
     box.run("scrub", _PHOTOS, expect=0)
-    rot(_PHOTOS / "2019/img_0007.jpg", 1 << 20)
+    rot(_PHOTOS / _ROTTEN, 1 << 20)
+    for day in _BAD_DAYS:
+        folder = _DAYS / f"2026-11-{day:02}"
+        shutil.copytree(_BACKUP, folder, copy_function=os.link)
+        (folder / _ROTTEN).unlink()
+        shutil.copy2(_PHOTOS / _ROTTEN, folder / _ROTTEN)
     box.run("scrub", _PHOTOS, expect=1)
     box.run("compare", _PHOTOS, "--with", "nightly", expect=1)
-    with WebPage(box, _TOML) as page, Service(box), open_browser() as browser:
+    show(box, _TOML, "/", home / "page.png", PICTURE)
+    box.configure(_TOML + _DAYS_TOML)
+    box.run("compare", _PHOTOS, "--with", "days", "--read", expect=1)
+    [finding] = [one for one in box.findings("findings") if one["kind"] == "rot"]
+    show(box, _TOML + _DAYS_TOML, f"/findings/{finding['id']}", home / "page.png", VERSIONS)
+
+
+def show(box: Box, toml: str, place: str, raw: Path, picture: Path) -> None:
+    """Save a page as a picture; ``raw``: a file for what chromium writes."""
+    with WebPage(box, toml) as page, Service(box), open_browser() as browser:
         tab = browser.new_page(viewport={"width": 1180, "height": 700})
         log_in(tab, page.url)
         tab.get_by_text("Next:").wait_for()
-        version = tab.inner_text("footer").split()[1]
-        tab.screenshot(path=home / "page.png", full_page=True)
-    facts = PngInfo()
-    facts.add_text("version", version)
-    with Image.open(home / "page.png") as image:
-        image.save(PICTURE, optimize=True, pnginfo=facts)
+        facts = PngInfo()
+        facts.add_text("version", tab.inner_text("footer").split()[1])
+        tab.goto(page.url + place)
+        tab.screenshot(path=raw, full_page=True)
+    with Image.open(raw) as image:
+        image.save(picture, optimize=True, pnginfo=facts)
 
 
 def main() -> None:
@@ -82,7 +108,7 @@ def main() -> None:
     sh("mount", "-t", "tmpfs", "tmpfs", "/mnt")
     with tempfile.TemporaryDirectory() as home, LoopFS("ext4", size_bytes=256 << 20) as disk:
         try:
-            make_picture(Path(home), disk)
+            make_pictures(Path(home), disk)
         finally:
             sh("umount", "/srv")
 
