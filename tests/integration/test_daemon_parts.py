@@ -46,12 +46,14 @@ class Parts:
         if not box.catalog.exists():
             Catalog.create(bytes(box.catalog)).close()
         self.clock = Clock()
+        self.opened = 0  # so often was the catalog opened
 
     def open_catalog(self) -> Catalog:
+        self.opened += 1
         return Catalog.open(bytes(self.box.catalog), writes=True)
 
     def find_roots(self) -> list[MonitoredRoot]:
-        with self.open_catalog() as catalog:
+        with Catalog.open(bytes(self.box.catalog), writes=True) as catalog:
             return find_monitored_roots(catalog, self.config)
 
     def open_kinds(self) -> list[object]:
@@ -107,7 +109,8 @@ def test_blindness_that_lasts_is_a_finding_until_it_is_over(integrity: Box, tmp_
     )
     watch_thread.start(roots)
     try:
-        wait_until(lambda: any(state.blind for state in watch_thread.states()), "blindness")
+        wait_until(lambda: parts.opened == 1, "the first round")
+        assert any(state.blind for state in watch_thread.states())
         wait_until(lambda: dirty_paths.take(os.fsencode(root)) == (), "all of it to be looked at")
         assert [] == parts.open_kinds()
 
@@ -129,25 +132,19 @@ def test_folder_that_is_told_as_away_is_not_told_as_blind_too(integrity: Box, tm
     root = plant(tmp_path / "root", 3)
     parts = Parts(integrity, root)
     integrity.run("scan", expect=0)
-    roots, looks = parts.find_roots(), list[Path]()
+    roots = parts.find_roots()
     root.rename(tmp_path / "away")
     integrity.run("scan", expect=3)
-
-    def open_catalog() -> Catalog:
-        looks.append(root)
-        return parts.open_catalog()
-
     watch_thread = WatchThread(
-        DirtyPaths(lambda _: 0.0), open_catalog, bytes(integrity.catalog), lambda _: None, monotonic=parts.clock
+        DirtyPaths(lambda _: 0.0), parts.open_catalog, bytes(integrity.catalog), lambda _: None, monotonic=parts.clock
     )
     watch_thread.start(roots)
     try:
-        wait_until(lambda: any(state.blind for state in watch_thread.states()), "blindness")
+        wait_until(lambda: parts.opened == 1, "the first round")
         parts.clock.ahead_s += LASTS_S + 1
-        for _ in range(2):  # when a round looks, the one before has ended
-            before = len(looks)
+        for opened in (2, 3):  # when a round looks, the one before has ended
             watch_thread.set_roots(roots)
-            wait_until(lambda before=before: len(looks) > before, "a round")
+            wait_until(lambda opened=opened: parts.opened == opened, "a round")
     finally:
         watch_thread.end()
         assert watch_thread.join(10)
